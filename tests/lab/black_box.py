@@ -192,6 +192,12 @@ def box_slow_rank(stage: Stage) -> None:
     _ended_at_the_gate(stage, start(stage, "slow", "--hang", "30", step_s=0.03, samples=200, at=40))
 
 
+@scenario("infrastructure", "data_loading_stall", ranks=None, hosts=None, never=["network"], says=("ank 2", "slower"))
+def box_slow_rank_under_ddp(stage: Stage) -> None:
+    """The same where gradients are summed up within the backward pass: all step at one pace, and nobody is seen in a call."""
+    _ended_at_the_gate(stage, start(stage, "slow", "--hang", "30", step_s=0.03, samples=200, at=60, ddp=True))
+
+
 @scenario("infrastructure", never=["network", "software", "data_loading_stall"], says=("told to stop",), first=[])
 def box_preempted(stage: Stage) -> None:
     """SIGTERM to the launcher in the middle of the run, as a scheduler sends it."""

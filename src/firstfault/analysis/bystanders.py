@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from firstfault.analysis.answer import Named
 from firstfault.analysis.culprits import FEW
 from firstfault.analysis.hostlist import short_host
-from firstfault.analysis.wording import ranks_text, what_text, who_text
+from firstfault.analysis.wording import beginning, ranks_text, what_text, who_text
 from firstfault.model.findings import Rival
 from firstfault.model.words import Category, Strength
 
@@ -85,7 +85,7 @@ def with_bystanders(scene: Scene, answer: Answer) -> Answer:
                 Rival(
                     category=suspect.nature.category or Category.UNKNOWN,
                     strength=Strength.UNKNOWN,
-                    supports=(f"{fault}: {suspect.first.text.strip()[:160]}",),
+                    supports=(f"{fault}: {beginning(suspect.first.text, 160)}",),
                     against=(why,),
                     settled_by=suspect.nature.collect or ("the complete logs and the kernel logs of all machines",),
                 ),

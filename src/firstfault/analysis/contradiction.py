@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.outcome import bad_word
 from firstfault.analysis.suspects import nature_of
+from firstfault.analysis.wording import beginning
 from firstfault.model.findings import Rival
 from firstfault.model.words import ActionKind, Category, Strength
 
@@ -31,7 +32,7 @@ def contradicted(scene: Scene, answer: Answer) -> Answer:
     word = scene.case.seen.job_state
     said = f"the scheduler's state is {word}" if word is not None else "the exit code is 0"
     event = scene.outcome.against[0]
-    error = event.text.strip()[:160]
+    error = beginning(event.text, 160)
     nature = nature_of(scene.case, event)
     if answer.failed is False:
         return replace(
@@ -75,7 +76,7 @@ def contradicted(scene: Scene, answer: Answer) -> Answer:
 def _ended_well(scene: Scene, answer: Answer) -> Answer:
     """The answer about a job that failed by the scheduler's word, with the run's own word that it ended as planned."""
     end = scene.outcome.against[0]
-    line = end.text.strip()[:160]
+    line = beginning(end.text, 160)
     recorded = scene.case.seen.recorded
     return replace(
         answer,
@@ -89,7 +90,7 @@ def _ended_well(scene: Scene, answer: Answer) -> Answer:
                 category=Category.NONE,
                 strength=Strength.POSSIBLE,
                 supports=(line,),
-                against=("the job failed, as given" if recorded is None else recorded.text.strip()[:160],),
+                against=("the job failed, as given" if recorded is None else beginning(recorded.text, 160),),
                 settled_by=("whether the results and the last checkpoint are whole", *answer.collect[:1]),
             ),
         ),

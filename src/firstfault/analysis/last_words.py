@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.hang_answers import UNEXPLAINED
 from firstfault.analysis.order import comparable, exact
-from firstfault.analysis.wording import ranks_text
+from firstfault.analysis.wording import beginning, ranks_text
 from firstfault.model.findings import Rival
 from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Phase, Strength
@@ -181,8 +181,7 @@ def _spent(answer: Answer, spent: Mapping[GlobalRank, Event]) -> Answer:
 
 
 def _quote(event: Event) -> str:
-    said = event.text.strip()
-    return said if len(said) <= 120 else said[:119] + "…"
+    return beginning(event.text, 120, "…")
 
 
 def _stalled(answer: Answer, rank: GlobalRank, event: Event, phase: Phase, how: str = "") -> Answer:

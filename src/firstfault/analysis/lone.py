@@ -16,7 +16,7 @@ from firstfault.analysis.hang_words import collective, waited, waiting_there
 from firstfault.analysis.order import comparable
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import Picture, few, picture
-from firstfault.analysis.wording import duration, ranks_text
+from firstfault.analysis.wording import beginning, duration, ranks_text
 from firstfault.model.evidence import Event
 from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Phase, Strength
@@ -298,5 +298,4 @@ def asked(answer: Answer, rank: GlobalRank, line: Event) -> Answer:
 
 
 def _short(text: str) -> str:
-    said = text.strip()
-    return said if len(said) <= 120 else said[:119] + "…"
+    return beginning(text, 120, "…")

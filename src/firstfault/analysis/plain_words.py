@@ -15,7 +15,7 @@ from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.fault_words import FAMILIES, Family, family_of
 from firstfault.analysis.order import first
 from firstfault.analysis.suspects import HANDLED
-from firstfault.analysis.wording import who_text
+from firstfault.analysis.wording import beginning, who_text
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Form, Scope, Strength
@@ -346,5 +346,4 @@ def _form(scene: Scene) -> Form:
 
 
 def _short(event: Event) -> str:
-    said = event.text.strip()
-    return said if len(said) <= 160 else said[:159] + "…"
+    return beginning(event.text, 160, "…")

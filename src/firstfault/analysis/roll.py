@@ -17,7 +17,7 @@ from firstfault.analysis.last_words import work_of
 from firstfault.analysis.questions.hang import MOST_NAMED, decide
 from firstfault.analysis.state.exits import TOLD
 from firstfault.analysis.state.picture import Picture, few, picture
-from firstfault.analysis.wording import ranks_text
+from firstfault.analysis.wording import beginning, ranks_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Mark, Phase, SourceKind, Strength
@@ -116,7 +116,7 @@ def circled(seen: Picture, rounds: Mapping[GlobalRank, Event], *, named: bool) -
     line = rounds[ranks[0]]
     answer = stall(seen, ranks, Strength.POSSIBLE, (), VERB)
     phase = work_of(line.text)
-    said = line.text.strip()[:120]
+    said = beginning(line.text, 120)
     if not named:
         answer = replace(answer, culprits=Named(), first_failed=Named())
     return replace(
@@ -166,7 +166,7 @@ def arrived(answer: Answer, lines: Mapping[GlobalRank, Event]) -> Answer:
     if answer.category is not Category.UNKNOWN or len(answer.culprits.ranks) != 1 or len(lines) != 1:
         return answer
     ((rank, line),) = lines.items()
-    said = line.text.strip()[:120]
+    said = beginning(line.text, 120)
     return replace(
         answer,
         category=Category.DATA_LOADING_STALL,

@@ -15,7 +15,7 @@ from firstfault.analysis.answer import Named
 from firstfault.analysis.last_words import work_of
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import few
-from firstfault.analysis.wording import duration, ranks_text
+from firstfault.analysis.wording import beginning, duration, ranks_text
 from firstfault.model.evidence import Event
 from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
@@ -99,8 +99,8 @@ def _answer(
         category=Category.UNKNOWN if phase is None else Category.DATA_LOADING_STALL,
         strength=Strength.UNKNOWN if phase is None else Strength.POSSIBLE,
         summary=f"The job made no step{long} until it was stopped from outside: {ranks_text(ahead)} "
-        f"{_end(ahead)} at “{tails[ahead[0]].said[-1].strip()[:120]}”, {ranks_text(early)} {_end(early)} earlier, at "
-        f"“{tails[early[0]].said[-1].strip()[:120]}”. Why is not in these logs.",
+        f"{_end(ahead)} at “{beginning(tails[ahead[0]].said[-1], 120)}”, {ranks_text(early)} {_end(early)} earlier, at "
+        f"“{beginning(tails[early[0]].said[-1], 120)}”. Why is not in these logs.",
         trigger=line,
         proof=(line, other, *answer.proof),
         culprits=named,

@@ -12,7 +12,7 @@ from firstfault.analysis.median import median
 from firstfault.analysis.order import comparable, exact, sort_key
 from firstfault.analysis.state.window import BEFORE, Doing, doing_of
 from firstfault.analysis.suspects import nature_of
-from firstfault.analysis.wording import ranks_text
+from firstfault.analysis.wording import beginning, ranks_text
 from firstfault.model.findings import Link
 from firstfault.model.words import Category, Mark, Role
 
@@ -56,8 +56,7 @@ def window_links(scene: Scene, answer: Answer) -> tuple[Link, ...]:
 
 
 def _said(rank: GlobalRank, event: Event) -> Link:
-    text = event.text.strip()
-    text = text if len(text) <= QUOTED else text[: QUOTED - 1] + "…"
+    text = beginning(event.text, QUOTED, "…")
     return Link(
         what=f"{ranks_text([rank]).capitalize()} said last, before anybody timed out: “{text}”",
         why="it shows what the rank was doing when the others began to wait, as far as a log can",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.suspects import bare_message
+from firstfault.privacy.secrets import SecretFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -94,8 +95,24 @@ def _without_arguments(function: str) -> str:
     return function
 
 
+def _without_secrets(text: str) -> str:
+    """A text that is to be cut: half of a secret tells much of it, and is known for one by nobody who sees only that."""
+    return SecretFilter().clean(text)
+
+
+def beginning(text: str, limit: int, rest: str = "") -> str:
+    """A line's first characters, at most `limit` with `rest` for what was cut away; secrets are taken out before."""
+    text = text.strip()
+    if len(text) <= limit:
+        return text
+    text = _without_secrets(text)
+    return text if len(text) <= limit else text[: limit - len(rest)] + rest
+
+
 def clipped(text: str, limit: int) -> str:
     """A text in at most `limit` characters, cut behind a whole word where one ends near enough, with `…` for the rest."""
+    if len(text) > limit:
+        text = _without_secrets(text)
     if len(text) <= limit:
         return text
     kept = text[: limit - 1]
@@ -107,6 +124,8 @@ def clipped(text: str, limit: int) -> str:
 
 def both_ends(text: str, limit: int) -> str:
     """A text in at most `limit` characters, with `…` for its middle: what an error is about often stands at its end."""
+    if len(text) > limit:
+        text = _without_secrets(text)
     if len(text) <= limit:
         return text
     tail = text[-(limit // 2) :]

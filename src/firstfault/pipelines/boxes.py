@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from firstfault.analysis.case import GENERIC_EXCEPTION
-from firstfault.model.evidence import Coverage, Event, Frame, PythonException
+from firstfault.model.evidence import Coverage, Event, Frame, GlobalRank, PythonException, Span, Who
 from firstfault.model.until import NEVER, OVER
 from firstfault.model.words import CoverageState, Mark, SourceKind
 from firstfault.pipelines.error_files import meaning
@@ -19,7 +19,7 @@ from firstfault.readers.lone_box import numbered
 from firstfault.recorder import format as layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.model.blackbox import BoxRecord
     from firstfault.model.evidence import Source, SourceId
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 LARGEST = 64 << 20
 """Bytes of a file of records that are read."""
 RANK, DEATH, STOPPED, ENDED = "recorder.rank", "recorder.death", "recorder.stopped", "recorder.ended"
-NODE_LOST = "recorder.node_lost"
+NODE_LOST, TOLD = "recorder.node_lost", "recorder.told_to_stop"
+_HEADING = 1024
+"""Bytes in which the first line of a file of stacks ends."""
 _WORKER = "Caught "
 _BESIDE = 1.0
 """Seconds after a bundle from which a sign of life shows that it was not the last standstill."""
@@ -81,10 +83,29 @@ def read_boxes(store: Store, sources: Iterable[Source], library: Library, until:
     run = _last_run(found)
     others = _of_others(sources, {run_of(s.path) for s in files} - {run}, run)
     for source in others:
-        reason = "the black box of another run, which ended before"
+        reason = "the black box of another run, whose last sign of life is older"
         coverage[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=reason)
     kept = _of_last_start(numbered([r for r in found if r.run == run]))
-    return ReadBoxes(kept, tuple(_events(kept, library)), coverage, frozenset(s.id for s in others))
+    told = _told_to_stop(store, [s for s in sources if s.path.endswith(layout.SIGTERM)], run)
+    return ReadBoxes(kept, tuple(_events(kept, library, told)), coverage, frozenset(s.id for s in others))
+
+
+def _told_to_stop(store: Store, sources: Sequence[Source], run: str) -> dict[tuple[int, int], Event]:
+    """Rank and process id of each process of a run that left its stack at SIGTERM, with the first line of that."""
+    found = {}
+    for source in sources:
+        name = layout.read_name(source.path.replace("!", "/").rsplit("/", 1)[-1])
+        if name is None or name.rank is None or name.worker is not None or run_of(source.path) != run:
+            continue
+        raw = store.read(source.id, 0, min(store.size(source.id), _HEADING)).split(b"\n", 1)[0]
+        text = raw.decode("utf-8", "backslashreplace")
+        host = text.rpartition(";")[0].rpartition(" ")[2] or None
+        if text.startswith(layout.STACKS_OF):
+            who = Who(rank=GlobalRank(name.rank), host=host, pid=name.pid)
+            found[(name.rank, name.pid)] = Event(
+                signature=TOLD, span=Span(source.id, 0, len(raw), 1, 1), text=text, who=who
+            )
+    return found
 
 
 def _of_others(sources: Iterable[Source], runs: set[str], run: str) -> list[Source]:
@@ -99,10 +120,16 @@ def _of_others(sources: Iterable[Source], runs: set[str], run: str) -> list[Sour
 
 
 def _last_run(records: Sequence[BoxRecord]) -> str:
-    """The run whose last record is the latest."""
+    """The run whose last record is the latest, where one of a rank that merely goes on to stand still counts as of its last sign of life.
+
+    A rank that nobody could end, as in a read that never returns, keeps its monitor at work long after the next run began.
+    """
     last: dict[str, float] = {}
     for record in records:
-        last[record.run] = max(last.get(record.run, 0.0), record.when.latest or 0.0)
+        when = record.when.latest or 0.0
+        if record.kind == layout.BEAT and record.last is not None:
+            when = min(when, record.last)
+        last[record.run] = max(last.get(record.run, 0.0), when)
     return max(last, key=lambda run: (last[run], run), default="")
 
 
@@ -126,7 +153,7 @@ def _is_of(record: BoxRecord, attempt: int, process: dict[int, tuple[float, int 
     return rank not in process or pid in {None, process[rank][1]} or record.who.worker is not None
 
 
-def _events(records: Sequence[BoxRecord], library: Library) -> Iterable[Event]:
+def _events(records: Sequence[BoxRecord], library: Library, told: Mapping[tuple[int, int], Event]) -> Iterable[Event]:
     ranks = {r.who.rank for r in records if r.who.rank is not None}
     for record in records:
         if record.who.worker is not None or (record.who.rank is None and ranks):
@@ -138,7 +165,7 @@ def _events(records: Sequence[BoxRecord], library: Library) -> Iterable[Event]:
         elif record.kind == layout.DEATH and record.who.rank is not None and not _copied(record):
             yield _event(record, STOPPED if record.fields.get("signal") == "SIGTERM" else DEATH)
     yield from _said(records, library)
-    yield from _all_ended(records)
+    yield from _all_ended(records, told)
     yield from _nodes_lost(records, library)
 
 
@@ -246,13 +273,32 @@ def _copied(record: BoxRecord) -> bool:
     return "run" in record.fields
 
 
-def _all_ended(records: Sequence[BoxRecord]) -> Iterable[Event]:
-    """The end of the last rank, where every rank of a job of known size is seen to have ended with code 0."""
+def _all_ended(records: Sequence[BoxRecord], told: Mapping[tuple[int, int], Event]) -> Iterable[Event]:
+    """The end of the last rank, where every rank of a job of known size is seen to have ended with code 0.
+
+    A rank whose training thread ended by an exception did not come to its end, whatever code its main thread returned; nor did
+    one that was told to stop, and whose program made code 0 of it.
+    """
+    broken = {
+        (r.who.rank, r.who.pid)
+        for r in records
+        if r.kind == layout.EXCEPTION and r.fields.get("trains") is True and r.fields.get("caught") is False
+    }
     ended = {
         r.who.rank: r
         for r in records
-        if r.kind == layout.END and r.who.worker is None and r.fields.get("exit_code") == 0 and r.who.rank is not None
+        if r.kind == layout.END
+        and r.who.worker is None
+        and r.fields.get("exit_code") == 0
+        and r.who.rank is not None
+        and (r.who.rank, r.who.pid) not in broken
     }
+    for record in ended.values():
+        stop = told.get((int(record.who.rank or 0), record.who.pid or 0))
+        if stop is not None:
+            yield replace(stop, when=record.when)
+            broken.add((record.who.rank, record.who.pid))
+    ended = {rank: r for rank, r in ended.items() if (rank, r.who.pid) not in broken}
     world = {r.fields.get("world") for r in records if r.kind == layout.HEADER and r.who.rank is not None}
     if len(world) == 1 and world == {len(ended)}:
         yield _event(max(ended.values(), key=lambda r: (r.when.latest or 0.0, r.span)), ENDED)
@@ -295,6 +341,7 @@ def _raised(record: BoxRecord, library: Library) -> Event:
         user_frame=user[-1] if user else None,
         chained_from=exception.chained_from,
         in_worker=exception.in_worker,
+        in_thread=fields.get("caught") is False and fields.get("thread") not in {None, "MainThread"},
     )
     signature, named = _meaning(
         exception, [c for c in chain or () if isinstance(c, dict) and c.get("member") is True], library

@@ -18,7 +18,7 @@ from firstfault.recorder import format as layout
 from firstfault.recorder.clean import plain_item
 from firstfault.recorder.files import make_folder, read_file, replace_file
 from firstfault.recorder.gathering import MOST_STACKS, beat, cleaner_text, heading, tidy
-from firstfault.recorder.processes import handles, threads
+from firstfault.recorder.processes import handles, lives, threads
 
 if TYPE_CHECKING:
     from firstfault.recorder.clean import Cleaner
@@ -40,6 +40,14 @@ class Watched:
         self.ring = ring
         self.pidfd = pidfd
         self.known_as = layout.read_name(name)
+
+    def send(self, number: signal.Signals) -> None:
+        """Sends it a signal; nobody else who has its number by now gets one, and one that is gone needs none."""
+        with contextlib.suppress(OSError):
+            if self.pidfd >= 0:
+                signal.pidfd_send_signal(self.pidfd, number)
+            elif lives(self.ring.head.pid, self.ring.head.started):
+                os.kill(self.ring.head.pid, number)
 
 
 def take(settings: Settings, number: int, part: int, processes: list[Watched], cleaner: Cleaner, why: str) -> str:

@@ -232,6 +232,8 @@ class Recorder:
                 **described(error, self.cleaner),
                 "caught": caught,
                 "thread": self.plain(thread or threading.current_thread().name),
+                # Such a thread takes the run with it, though the program may end with code 0.
+                **({"trains": True} if not caught and not main and self.looker.trains() else {}),
                 "steps": self._last_steps(),
                 "metrics": self.cleaner.value(list(self.metrics)),
                 "run": self.described,
@@ -260,6 +262,7 @@ class Recorder:
         """The interpreter ends."""
         if os.getpid() != self.pid:
             return
+        self.signals.leave()
         for _ in range(_TRIES):
             try:
                 self._end()

@@ -86,9 +86,9 @@ def described(error: BaseException, cleaner: Cleaner) -> dict[str, Any]:
         `type`, `message`, `traceback` (frames of the last one, outermost first) and `chain` (those before it).
     """
     chain = _chain(error)
-    last = _one(chain[-1], cleaner)
-    members = [{**_one(e, cleaner), "member": True} for e in _members(error)]
-    return {**last, "chain": [*members, *(_one(e, cleaner) for e in chain[:-1])]}
+    last = single(chain[-1], cleaner)
+    members = [{**single(e, cleaner), "member": True} for e in _members(error)]
+    return {**last, "chain": [*members, *(single(e, cleaner) for e in chain[:-1])]}
 
 
 def _members(error: BaseException) -> list[BaseException]:
@@ -114,7 +114,8 @@ def _chain(error: BaseException) -> list[BaseException]:
     return found[::-1]
 
 
-def _one(error: BaseException, cleaner: Cleaner) -> dict[str, Any]:
+def single(error: BaseException, cleaner: Cleaner) -> dict[str, Any]:
+    """One exception of a chain, without secrets: `type`, `message` and `traceback`, outermost frame first."""
     kind = type(error)
     name = (
         kind.__qualname__ if kind.__module__ in {"builtins", "__main__"} else f"{kind.__module__}.{kind.__qualname__}"

@@ -68,6 +68,15 @@ ENTRIES = 128
 HISTORY = HISTORY_AT // 8
 LAST_ENTRY = HISTORY + 2 * (ENTRIES - 1)
 """Places of the first and the last entry, in words of 8 bytes."""
+PLACES = ("call", "data", "forward", "backward", "optimizer", "checkpoint", "evaluation", "other")
+"""Where looks find a program once it makes steps: in a call of torch.distributed, else in a phase."""
+SPENT = HISTORY + 2 * ENTRIES
+"""Place, in words of 8 bytes, of ns that were seen in each of `PLACES` lately."""
+LOOKS, BLOCKING = SPENT + len(PLACES), SPENT + len(PLACES) + 1
+"""Places of the number of looks that told so, and of whether its groups wait where a look sees it: one of the three that follow."""
+UNASKED, WAITS_SEEN, WAITS_ELSEWHERE = 0, 1, 2
+"""Groups of which nobody knows; of gloo and the like, whose collectives hold the thread that calls; of devices, which hold it anywhere."""
+_SPENT = struct.Struct(f"={len(PLACES) + 2}q")
 START_UP = "start_up"
 """The phase in which a program is from the moment on that it looks for its group, until its first batch or step."""
 OLD_LOOK_NS = 5_000_000_000
@@ -154,6 +163,12 @@ class Ring(NamedTuple):
     """When a look had found it at another place than the one before."""
     history: tuple[tuple[int, int], ...]
     """Numbers of steps done with monotonic times in ns, oldest first."""
+    spent: tuple[int, ...]
+    """ns that were seen in each of `PLACES` lately."""
+    looks: int
+    """Looks that told so."""
+    blocking: int
+    """`UNASKED`, `WAITS_SEEN` or `WAITS_ELSEWHERE`."""
 
     @property
     def last(self) -> int:
@@ -211,6 +226,8 @@ def read_ring(raw: bytes) -> Ring | None:
     depth, workers = LOADER.unpack_from(raw, LOADER_AT)
     item_since, batch, item = ITEM.unpack_from(raw, ITEM_AT)
     entries = [ENTRY.unpack_from(raw, HISTORY_AT + n * ENTRY.size) for n in range(ENTRIES)]
+    *times, looks, blocking = _SPENT.unpack_from(raw, SPENT * 8)
+    spent = tuple(times)
     # Of an entry that is just being written the time may still be that of a step long ago.
     beats, mono = max(n for n, _ in entries), max(t for _, t in entries)
     sure, sure_since = sure_phase(_text(said), said_since, mono, asked, given)
@@ -241,6 +258,9 @@ def read_ring(raw: bytes) -> Ring | None:
         seen=seen,
         changed=changed,
         history=tuple(sorted((e for e in entries if e[1]), key=lambda e: e[1])),
+        spent=spent,
+        looks=looks,
+        blocking=blocking,
     )
 
 

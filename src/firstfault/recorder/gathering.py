@@ -169,6 +169,8 @@ def beat(ring: Ring, now_wall: float, now_mono: int) -> dict[str, Any]:
         fields["step_s_ago"] = ago(ring.mono)
         fields["pace_s"] = pace(ring)
         fields["steps"] = ring.beats
+        if ring.looks:
+            fields["spent"] = _spent(ring)
     if ring.phase:
         fields["phase_for_s"] = ago(ring.phase_since)
     if ring.call:
@@ -195,6 +197,15 @@ def beat(ring: Ring, now_wall: float, now_mono: int) -> dict[str, Any]:
     if head.ended:
         fields["ended"] = {layout.ENDED: "ended", layout.RAISED: "raised"}.get(head.ended, "ended")
     return {k: v for k, v in fields.items() if v is not None}
+
+
+def _spent(ring: Ring) -> dict[str, Any]:
+    """Seconds that looks found it in each place lately, their number, and whether it is seen where it waits for others."""
+    told: dict[str, Any] = {"looks": ring.looks}
+    if ring.blocking != layout.UNASKED:
+        told["waits_seen"] = ring.blocking == layout.WAITS_SEEN
+    told.update((name, round(ns / 1e9, 3)) for name, ns in zip(layout.PLACES, ring.spent, strict=True) if ns)
+    return told
 
 
 def _begun(ring: Ring, now_wall: float, now_mono: int) -> int | None:

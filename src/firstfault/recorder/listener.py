@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from firstfault.recorder import format as layout
+from firstfault.recorder.exceptions import single
 from firstfault.recorder.files import open_plain, replace_file
 
 if TYPE_CHECKING:
@@ -115,7 +116,21 @@ def _answer(recorder: Recorder) -> dict[str, Any]:
         "recorder": threading.get_native_id(),
         "loaders": describe_loaders(),
         "broken": recorder.broken,
+        **_handling(recorder),
     }
+
+
+def _handling(recorder: Recorder) -> dict[str, Any]:
+    """The exception that the thread which trains deals with: one that cleaning up holds back reaches no hook and no log.
+
+    Whether the program has caught it, or raises it again when its `finally` is done, is not told.
+    """
+    now: dict[int, Any] = getattr(sys, "_current_exceptions", dict)()
+    found = now.get(recorder.looker.thread)
+    error = found[1] if isinstance(found, tuple) else found  # before Python 3.12 with its type and traceback
+    if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
+        return {}
+    return {"handling": single(error, recorder.cleaner)}
 
 
 def _flight_recorder(recorder: Recorder, stem: str) -> None:

@@ -49,6 +49,8 @@ class Asked:
 
     calls_begun: Callable[[], int] | None = None
     """How many calls of torch.distributed were begun; -1: unknown."""
+    waits_seen: Callable[[], int] | None = None
+    """Whether its groups wait where a look sees it, as `format` tells it."""
     loaders_seen: Callable[[int, bool], tuple[int, int, int]] | None = None
     """Batches given in all, batches that lie ready (-1: unknown), workers; from when it looks, and whether the program is in a loader."""
     workers_lost: Callable[[], list[dict[str, Any]]] | None = None
@@ -118,6 +120,8 @@ class Looker:
         self._thread = threading.main_thread().ident or 0
         self._sure = False
         """Whether a step has told which thread trains."""
+        self._native = 0
+        """That thread as the system knows it; 0: unknown."""
         self._lock = threading.Lock()
         self._last = time.monotonic_ns()
         self._here: tuple[str, str, int] = ("", "", -1)
@@ -125,14 +129,28 @@ class Looker:
         self._changed = 0
         self._since = 0
         self._call, self._call_since, self._called = "", 0, 0
+        self._blocking = layout.UNASKED
+        self._stepping = 0
+        """When the first step was seen to be done; 0: none was."""
 
     def follow(self, thread: int) -> None:
         """Takes another thread than the main one for that which trains: some frameworks run the program in one of their own."""
         self._thread, self._sure = thread, True
+        self._native = threading.get_native_id() if thread == threading.get_ident() else 0
 
     def follows(self) -> bool:
         """Whether the calling thread may be the one that trains: what another does, such as to save in the background, is no phase."""
         return not self._sure or threading.get_ident() == self._thread
+
+    @property
+    def thread(self) -> int:
+        """The thread that is taken for the one that trains, by its ident."""
+        return self._thread
+
+    def trains(self) -> bool:
+        """Whether the calling thread is known to be the one that trains: it has made steps."""
+        # The ident of a thread that is gone is soon another one's.
+        return self._sure and threading.get_native_id() == self._native
 
     def look(self) -> None:
         """Looks where the program is now."""
@@ -165,6 +183,19 @@ class Looker:
         finally:
             self._lock.release()
 
+    def _first(self, stepped: int) -> int:
+        """When it was first seen to have done a step: what was before is its start."""
+        if not self._stepping:
+            self._stepping = stepped
+        return self._stepping
+
+    def _waits(self) -> int:
+        """Whether its groups wait where a look sees it: asked each time, since groups come and go."""
+        if asked.waits_seen is not None:
+            with contextlib.suppress(Exception):
+                self._blocking = asked.waits_seen()
+        return self._blocking
+
     def _write(self, now: int, place: Place) -> None:
         ring, words = self.ring, self.ring.words
         stepped = LIVE.stepped
@@ -190,6 +221,10 @@ class Looker:
             if here[1:] != self._here[1:] or event > self._last:
                 self._call, self._call_since = place.call, now
             self._called += now - self._last
+        if stepped:
+            # Only what it does between steps tells it from others; one look stands for a few seconds at most.
+            passed = min(now - max(self._last, self._first(stepped)), layout.OLD_LOOK_NS)
+            ring.spent("call" if place.call else phase, max(0, passed), self._waits())
         self._here, self._last = here, now
         ring.seen(now, self._changed, self._since, phase)
         ring.seen_call(self._call_since, number, self._called, inside=bool(place.call), name=self._call)

@@ -322,6 +322,8 @@ class Monitor:
     def end_ranks(self, *, tell: bool = False) -> None:
         """Tells the ranks of this node to stop, since one is dead or hangs; they leave their stacks on the way.
 
+        One that is stopped takes no signal until it goes on, and would hold up its launcher's own end of the job.
+
         Args:
             tell: the other nodes too: a rank that hangs in the kernel may not end, and so be no death that they hear of.
         """
@@ -331,11 +333,8 @@ class Monitor:
             self.ask({"why": "a rank hangs", "stop": True, "attempt": self.ended})
         for process in self.living.values():
             if process.ring.head.kind == layout.MAIN:
-                with contextlib.suppress(OSError):
-                    if process.pidfd >= 0:
-                        signal.pidfd_send_signal(process.pidfd, signal.SIGTERM)
-                    elif lives(process.ring.head.pid, process.ring.head.started):
-                        os.kill(process.ring.head.pid, signal.SIGTERM)
+                for number in (signal.SIGTERM, signal.SIGCONT):
+                    process.send(number)
 
     def ask(self, wish: dict[str, Any]) -> None:
         """Leaves a wish for the monitors of the other nodes."""

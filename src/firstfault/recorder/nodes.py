@@ -60,7 +60,11 @@ class Nodes:
         return self._just_failed() and self.pulse.watches()
 
     def _just_failed(self) -> bool:
-        return self._failed is not None and time.monotonic() - self._failed[0] <= STAY_S
+        if self._failed is None:
+            return False
+        failed, anew = self._failed[0], self.pulse.anew
+        # The stacks of the other ranks take seconds, in which nobody looks at neighbours: from then on it is measured anew, once.
+        return time.monotonic() - (anew if failed < anew <= failed + STAY_S else failed) <= STAY_S
 
     def turn(self) -> None:
         """Gives this node's sign of life, and tells of neighbours that give none any more, or that do again."""

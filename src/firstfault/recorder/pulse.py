@@ -91,6 +91,8 @@ class Pulse:
         self._next_beat = self._next_list = 0.0
         self._last_look: float | None = None
         self._seen: dict[str, _Neighbour] = {}
+        self.anew = 0.0
+        """When all measuring began anew, since something was slow (monotonic); 0: never."""
         self.returned: list[str] = []
         """Nodes of which it was told that they are silent, and that move again; whoever reads it empties it."""
 
@@ -111,6 +113,8 @@ class Pulse:
         found = self._look(now)
         slow = time.monotonic() - now > SLOW_S
         if late or slow or not answered:
+            for lost in found:
+                self._seen[lost.host].told = False  # it is yet to be told, by a look that counts
             self._begin_anew()
             return []
         return found
@@ -207,7 +211,7 @@ class Pulse:
 
     def _begin_anew(self) -> None:
         """Forgets how long anybody was silent: this node, or the folder, was not itself."""
-        now = time.monotonic()
+        now = self.anew = time.monotonic()
         for seen in self._seen.values():
             if not seen.told:
                 seen.since, seen.looks = now, 0

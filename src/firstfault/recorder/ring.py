@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from firstfault.recorder.format import Head
 
 _mono = time.monotonic_ns
+MOST_SPENT_NS = 256_000_000_000
+"""Seconds that were seen lately: some minutes, so that shares of them are of what a rank does now, and steady enough."""
+_PLACE = {name: number for number, name in enumerate(layout.PLACES)}
+_OTHER = _PLACE["other"]
 
 
 class Live:
@@ -171,6 +175,24 @@ class Ring:
     def seen_call(self, since: int, number: int, called: int, *, inside: bool, name: str) -> None:
         """What a look found of the calls of torch.distributed."""
         layout.CALL.pack_into(self.map, layout.CALL_AT, since, number, called, inside, layout.cut(name, 64))
+
+    def spent(self, place: str, passed: int, blocking: int) -> None:
+        """A look found the program at a place, and what has passed since the one before is taken to be of it.
+
+        What was seen long ago counts less: sums are halved where they come to `MOST_SPENT_NS`.
+
+        Args:
+            place: one of `PLACES`; any other is `other`.
+            passed: ns.
+            blocking: what is known of its groups.
+        """
+        words = self.words
+        words[layout.SPENT + _PLACE.get(place, _OTHER)] += passed
+        words[layout.LOOKS] += 1
+        words[layout.BLOCKING] = blocking
+        if sum(words[layout.SPENT : layout.LOOKS]) > MOST_SPENT_NS:
+            for n in range(layout.SPENT, layout.LOOKS + 1):
+                words[n] //= 2
 
     def seen_loader(self, depth: int, workers: int) -> None:
         """What a look found of the loader."""

@@ -86,6 +86,19 @@ class Signals:
                 break
         self._tell(self.dump)
 
+    def leave(self) -> None:
+        """The interpreter ends: it takes our registration away before it is gone, and a dump signal must not end the program then.
+
+        What holds from then on is what held when it was registered, so that it is registered anew over being ignored.
+        """
+        held = self._watched.get(self.dump)
+        if held is None:
+            return
+        with contextlib.suppress(OSError, RuntimeError, ValueError):
+            faulthandler.unregister(self.dump)
+            _original(self.dump, signal.SIG_IGN)
+            faulthandler.register(self.dump, file=held.descriptor, all_threads=False, chain=False)
+
     def stop(self) -> None:
         """Gives everything back."""
         self.forget()

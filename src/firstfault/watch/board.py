@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from firstfault.model.blackbox import item_of
 from firstfault.model.evidence import SourceId
+from firstfault.model.paces import LOADER, call_share, loader_share, own_share, slow_ranks
 from firstfault.readers.blackbox import read_box
 from firstfault.readers.lone_box import numbered
 from firstfault.recorder import format as layout
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
 
     from firstfault.model.blackbox import BoxRecord
 
-SLOW_SHARE = 0.5
-"""A rank that waits for others less than this share of what the median rank waits is called slow."""
 MOST_HEADERS = 256
 """Processes of no rank whose headers are read."""
 OLD_S = 60.0
 """Seconds after which a node that writes no heartbeats is called silent, where it does not say that it writes more seldom."""
+CLOCKS_S = 10.0
+"""Seconds by which clocks of nodes may differ: what a node wrote within them after its neighbours missed it is no sign that it lives on."""
 _MISSED = 4.0
 """Heartbeats of a node that must be missing before it is called silent."""
 
@@ -50,6 +51,8 @@ class Row(Struct, frozen=True, kw_only=True):
     waited_share: float | None = None
     """Share of its time that it spent in calls of torch.distributed."""
     loader_share: float | None = None
+    own_share: float | None = None
+    """Share of its time in which it can have waited for nobody; None where waits cannot be seen."""
     note: str = ""
     """How it ended, or what it waits for."""
 
@@ -89,10 +92,13 @@ def read_board(run: Path, now: float | None = None) -> Board:
     """
     now = time.time() if now is None else now
     limits: dict[str, _Limits] = {}
+    lost: dict[str, float] = {}
     beats: dict[int, BoxRecord] = {}
     ends: dict[int, BoxRecord] = {}
     for record in numbered(_records(run)):
         rank = record.who.rank
+        if record.kind == layout.LOST:
+            lost[record.who.host or ""] = max(lost.get(record.who.host or "", 0.0), record.when.latest or 0.0)
         if record.kind == layout.NODE:
             limits[record.who.host or ""] = _limits(record.fields)
         if rank is None or record.who.worker is not None:
@@ -107,14 +113,16 @@ def read_board(run: Path, now: float | None = None) -> Board:
         if before is None or (record.attempt, record.when.latest or 0) >= (before.attempt, before.when.latest or 0):
             kept[int(rank)] = record
     last = {r: _later(beats.get(r), ends.get(r)) for r in sorted({*beats, *ends})}
-    shares = {r: s for r, record in last.items() if (s := _share(record, "call")) is not None}
-    typical = median(shares.values()) if len(shares) > 2 else None
-    rows = tuple(
-        _row(rank, record, now, limits.get(record.who.host or "", _limits({})), (shares.get(rank), typical))
+    rows = [
+        _row(rank, record, now, limits.get(record.who.host or "", _limits({})), lost.get(record.who.host or "", 0.0))
         for rank, record in last.items()
-    )
+    ]
+    slow = slow_ranks({row.rank: last[row.rank].fields for row in rows if row.state == "moving"})
+    if slow is not None:
+        note = "waits for its loader" if slow.by == LOADER else "the others wait for it"
+        rows = [replace(row, state="slow", note=note) if row.rank in slow.ranks else row for row in rows]
     worlds = [w for record in last.values() if isinstance(w := record.fields.get("world"), int)]
-    return Board(run=run.name, rows=rows, world=max(worlds, default=None))
+    return Board(run=run.name, rows=tuple(rows), world=max(worlds, default=None))
 
 
 def _records(run: Path) -> Sequence[BoxRecord]:
@@ -150,16 +158,6 @@ def _later(beat: BoxRecord | None, end: BoxRecord | None) -> BoxRecord:
     return beat
 
 
-def _share(record: BoxRecord, what: str) -> float | None:
-    fields = record.fields
-    held = fields.get(what)
-    spent = held.get("in_all_s" if what == "call" else "waited_s") if isinstance(held, dict) else None
-    steps, pace = fields.get("steps"), fields.get("pace_s")
-    if not isinstance(spent, (int, float)) or not isinstance(steps, int) or not isinstance(pace, (int, float)):
-        return None
-    return min(1.0, spent / (steps * pace)) if steps >= 10 and pace > 0 else None
-
-
 class _Limits(NamedTuple):
     """As the recorder of a node was told."""
 
@@ -182,8 +180,7 @@ def _still_after(fields: dict[str, Any], limits: _Limits) -> float:
     return layout.still_after(limits.hang_s, limits.start_s, done, known)
 
 
-def _row(rank: int, record: BoxRecord, now: float, limits: _Limits, shares: tuple[float | None, float | None]) -> Row:
-    share, typical = shares
+def _row(rank: int, record: BoxRecord, now: float, limits: _Limits, lost: float) -> Row:
     age = now - (record.when.latest or now)
     still = record.still or 0.0
     state, note = "moving", ""
@@ -191,14 +188,12 @@ def _row(rank: int, record: BoxRecord, now: float, limits: _Limits, shares: tupl
         state, note = "dead", str(record.fields.get("how") or "")
     elif record.kind == layout.END:
         state = "ended"
-    elif age > max(OLD_S, _MISSED * limits.gather_s):
+    elif age > max(OLD_S, _MISSED * limits.gather_s) or now - age <= lost + CLOCKS_S:
         state, note = "silent", "its node has written nothing since"
     elif still > _still_after(record.fields, limits):
         # As the monitor does: of a process that tells neither steps nor a phase nobody can say that it stands still.
         told = bool(record.fields.get("steps")) or record.phase is not None
         state, note = ("stalled", _doing(record)) if told else ("moving", "tells no step and no phase")
-    elif share is not None and typical is not None and typical > 0.2 and share < SLOW_SHARE * typical:
-        state, note = "slow", "the others wait for it"
     pace = record.fields.get("pace_s")
     return Row(
         rank=rank,
@@ -208,8 +203,9 @@ def _row(rank: int, record: BoxRecord, now: float, limits: _Limits, shares: tupl
         phase=record.phase,
         still_s=round(still, 1),
         pace_s=float(pace) if isinstance(pace, (int, float)) else None,
-        waited_share=share,
-        loader_share=_share(record, "loader"),
+        waited_share=call_share(record.fields),
+        loader_share=loader_share(record.fields),
+        own_share=own_share(record.fields),
         note=note,
     )
 

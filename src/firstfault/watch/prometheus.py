@@ -16,7 +16,16 @@ _GAUGES = (
     ("step", "firstfault_rank_step", "Last step of the rank."),
     ("still_s", "firstfault_rank_still_seconds", "Seconds since the last sign of life of the rank."),
     ("pace_s", "firstfault_rank_step_seconds", "Usual seconds of a step of the rank."),
-    ("waited_share", "firstfault_rank_waits_for_others_ratio", "Share of its time that the rank waits for others."),
+    (
+        "waited_share",
+        "firstfault_rank_waits_for_others_ratio",
+        "Share of its time that the rank waits for others in calls of torch.distributed.",
+    ),
+    (
+        "own_share",
+        "firstfault_rank_own_work_ratio",
+        "Share of its time outside of collectives, backward pass and optimizer, where waits are seen (gloo, MPI).",
+    ),
     (
         "loader_share",
         "firstfault_rank_waits_for_loader_ratio",
@@ -32,6 +41,12 @@ def text(board: Board) -> str:
     """All metrics of a board in the text format."""
     lines = ["# HELP firstfault_ranks Ranks by state.", "# TYPE firstfault_ranks gauge"]
     lines += [f'firstfault_ranks{{run="{_safe(board.run)}",state="{s}"}} {board.count(s)}' for s in STATES]
+    if board.rows:
+        lines += ["# HELP firstfault_rank_state The state of the rank.", "# TYPE firstfault_rank_state gauge"]
+        lines += [
+            f'firstfault_rank_state{{run="{_safe(board.run)}",rank="{row.rank}",host="{_safe(row.host)}",state="{row.state}"}} 1'
+            for row in board.rows
+        ]
     for field, name, meaning in _GAUGES:
         rows = [(row, value) for row in board.rows if (value := getattr(row, field)) is not None]
         if rows:

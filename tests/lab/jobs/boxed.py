@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 import firstfault.recorder as box
@@ -89,11 +90,15 @@ def train(config: dict, rank: int, world: int) -> None:
         samples, batch_size=2, num_workers=workers, multiprocessing_context=config["context"] if workers else None
     )
     slow = config["fault"] == "slow" and rank == config["rank"]
+    model = DistributedDataParallel(torch.nn.Linear(1, 1)) if config.get("ddp") else None
     pause = threading.Event()
     for step, batch in enumerate(loader, start=1):
         pause.wait(config["step_s"] * (3 if slow else 1))  # the work of a step
         meet(config, rank, step)
-        dist.all_reduce(batch)
+        if model is None:
+            dist.all_reduce(batch)
+        else:
+            model(batch.view(-1, 1)).sum().backward()  # sums up in the backward pass, where no call is seen
         box.step()
         box.metrics(loss=float(batch.sum()))
         if step == config["at"] + 1 and config["fault"] in {"stopped", "slow"} and rank == config["rank"]:

@@ -3,7 +3,7 @@
 import pickle
 
 import pytest
-from box_folder import Box
+from box_folder import Box, at
 
 from firstfault.model.words import Category, CoverageState, Form, Phase, Strength
 from firstfault.pipelines.diagnose import diagnose
@@ -219,6 +219,15 @@ def test_of_two_runs_the_last_is_diagnosed_and_the_other_is_named_as_skipped(tmp
     assert diagnosis.verdict.first_failed.ranks == [0]
     states = {c.file.split("/")[0]: c.state for c in diagnosis.coverage}
     assert states == {"run-1": CoverageState.SKIPPED, "run-2": CoverageState.READ}
+
+
+def test_a_rank_of_an_earlier_run_that_stands_for_ever_does_not_make_that_the_last_run(tmp_path):
+    old = Box(tmp_path, world=2, run="run-1")
+    old.state(0, layout.HANG, 400, last=100.0, phase="data")
+    old.line(0, layout.BEAT, 9000, file=layout.HEARTBEAT_FILE, last=at(100.0), still_s=8900.0, phase="data", step=7)
+    new = Box(tmp_path, world=2, run="run-2")
+    new.raised(1, 900, "KeyError", "'label'")
+    assert diagnose([tmp_path]).verdict.first_failed.ranks == [1]
 
 
 def test_of_a_rank_that_was_started_again_the_last_start_counts(tmp_path):
@@ -579,3 +588,100 @@ def test_what_the_recorder_writes_above_stacks_is_no_word_of_the_rank(tmp_path):
     assert "SIGABRT" in said.summary
     assert "firstfault stacks" not in said.summary
     assert said.trigger is None or "firstfault stacks" not in said.trigger.text
+
+
+def spent(*, seen=True, **places):
+    return {"looks": 90, "waits_seen": seen, **places}
+
+
+@pytest.mark.parametrize(
+    ("seen", "phases", "named"),
+    [
+        (True, ["backward", "forward", "backward"], [1]),
+        (True, ["optimizer", "backward", "augment", "backward"], [2]),
+        # On devices a wait is seen anywhere.
+        (False, ["backward", "forward", "backward"], []),
+        # All wait, or half of them are elsewhere: nobody is told apart.
+        (True, ["backward", "backward", "backward"], []),
+        (True, ["backward", "forward", "forward", "backward"], []),
+    ],
+)
+def test_who_is_in_no_wait_while_all_others_are_is_named_under_ddp_too(tmp_path, seen, phases, named):
+    box = Box(tmp_path, world=len(phases))
+    for rank, phase in enumerate(phases):
+        last = 100.3 if phase in {"backward", "optimizer"} else 100.0
+        # Of a rank whose interpreter's lock is held nothing was seen.
+        seen_of_it = {} if seen and phase == "forward" else {"spent": spent(seen=seen, forward=1.0)}
+        box.state(rank, layout.HANG, 400, phase=phase, last=last, **seen_of_it)
+    assert verdict(tmp_path).culprits.ranks == named
+
+
+def test_a_stopped_rank_is_named_where_nothing_else_tells_it_apart(tmp_path):
+    box = Box(tmp_path, world=3)
+    for rank in range(3):
+        box.state(rank, layout.HANG, 400, phase="backward", last=100.0)
+        threads = [{"thread": 4000 + rank, "state": "T" if rank == 1 else "S"}]
+        box.state(rank, layout.STATE, 401, phase="backward", last=100.0, bundle=1, part=1, threads=threads)
+    said = verdict(tmp_path)
+    assert said.culprits.ranks == [1]
+    assert "SIGSTOP" in said.summary
+
+
+def test_a_training_thread_that_raised_did_not_complete_whatever_its_process_returned(tmp_path):
+    trace = [
+        {"file": "/usr/lib/python3.11/threading.py", "line": 975, "function": "run"},
+        {"file": "train.py", "line": 5, "function": "work"},
+    ]
+    for name, own in (("trains", {"trains": True}), ("other", {})):
+        box = Box(tmp_path / name, world=2)
+        box.raised(1, 100, "ValueError", "label 17 is outside", thread="trainer", traceback=trace, **own)
+        for rank in range(2):
+            box.state(rank, layout.END, 110 + rank, last=109, exit_code=0, how="exited with code 0")
+    assert verdict(tmp_path / "trains").first_failed.ranks == [1]
+    assert verdict(tmp_path / "other").failed is False
+
+
+def test_several_slow_ranks_and_one_under_ddp_are_told(tmp_path):
+    for name, slow, text in (
+        ("one", {1}, "Rank 1 (node-00) was slower"),
+        ("two", {4, 5}, "Ranks 4-5 (node-01) were slower"),
+    ):
+        box = Box(tmp_path / name, world=8)
+        for rank in range(8):
+            times = {"forward": 75.0, "backward": 25.0} if rank in slow else {"forward": 25.0, "backward": 75.0}
+            box.node(rank, layout.DEATH, 100 + rank / 100, step=400, steps=400, pace_s=0.5, phase="forward", still_s=0.1, signal="SIGTERM",
+                     last="2026-11-30T09:01:39+00:00", spent=spent(**times), how="was ended by SIGTERM")  # fmt: skip
+        said = verdict(tmp_path / name)
+        assert text in said.summary
+        assert said.culprits.ranks == []
+
+
+def test_an_exception_that_is_held_back_is_told_of_who_stands_still(tmp_path):
+    box = Box(tmp_path, world=4)
+    box.hung({2}, phase="data")
+    trace = [
+        {"file": "/x/train.py", "line": 40, "function": "main"},
+        {"file": "/x/data.py", "line": 7, "function": "read"},
+    ]
+    told = {"handling": {"type": "ValueError", "message": "bad label\nmore", "traceback": trace}}
+    box.state(2, layout.STATE, 401, phase="data", last=100.0, bundle=1, part=1, answer=told)
+    assert "ValueError: bad label in read (data.py:7)" in verdict(tmp_path).summary
+    # Asked again, it deals with none.
+    box.state(2, layout.STATE, 402, phase="data", last=100.0, bundle=1, part=2, answer={"threads": {}})
+    assert "ValueError" not in verdict(tmp_path).summary
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_who_was_told_to_stop_did_not_complete_though_its_program_made_code_0_of_it(tmp_path, told):
+    box = Box(tmp_path, world=2)
+    for rank in range(2):
+        box.state(rank, layout.END, 110 + rank, last=109, exit_code=0, how="exited with code 0")
+        if told:
+            text = f"{layout.STACKS_OF}rank {rank}, pid {4000 + rank}, attempt 0, host node-00; SIGTERM\n"
+            stem = layout.name_of(rank, 0, 4000 + rank)
+            (box.folder / "node-00" / f"{stem}{layout.SIGTERM}").write_text(
+                text + '  File "train.py", line 9 in main\n'
+            )
+    said = verdict(tmp_path)
+    assert said.category is (Category.INFRASTRUCTURE if told else Category.NONE)
+    assert ("told to stop" in said.summary) is told

@@ -1,9 +1,12 @@
 """Exceptions and signals: what is left of a process that ends, and that the program's own way to end is kept."""
 
 import builtins
+import json
 import os
 import signal
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 from programs import LIMIT, Left, environment, program, run
@@ -446,3 +449,76 @@ def test_a_folder_that_vanished_and_can_be_made_again_gets_what_comes(tmp_path):
     """
     left = run(tmp_path, text)
     assert left.records(layout.EXCEPTION)[0]["message"] == "label 17"
+
+
+def test_an_exception_that_cleaning_up_holds_back_is_told_when_asked(tmp_path):
+    left = run(
+        tmp_path,
+        """
+import firstfault.recorder as r, json
+r.start()
+from firstfault.recorder import api
+from firstfault.recorder.listener import _handling
+def now(): return _handling(api.current()).get("handling", {})
+def work(): raise ValueError("password=Tr0ub4dor-and-3-more is bad")
+def main():
+    try: work()
+    finally: print(json.dumps(now()))
+try: main()
+except ValueError: pass
+print(now())
+try: next(iter(()))
+except StopIteration: print(now())
+""",
+    )
+    told, *others = left.out.splitlines()
+    told = json.loads(told)
+    assert (told["type"], [f["function"] for f in told["traceback"]]) == ("ValueError", ["main", "work"])
+    assert "Tr0ub4dor" not in told["message"]
+    assert others == ["{}", "{}"], left.err
+
+
+def test_a_thread_that_trains_says_so_when_it_raises(tmp_path):
+    left = run(
+        tmp_path,
+        """
+import firstfault.recorder as r, threading
+r.start()
+from firstfault.recorder import api
+def trains():
+    api.current().looker.follow(threading.get_ident())
+    raise ValueError("trains")
+def other(): raise ValueError("other")
+for work in (trains, other):
+    thread = threading.Thread(target=work); thread.start(); thread.join()
+""",
+    )
+    assert {e["message"]: e.get("trains") for e in left.records("exception")} == {"trains": True, "other": None}
+
+
+def signals_of(process, name):
+    """Numbers of the signals that a process catches (`SigCgt`) or ignores (`SigIgn`)."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
+    return {n for n in range(1, 65) if int(status[name], 16) >> (n - 1) & 1}
+
+
+def test_a_dump_signal_that_comes_while_the_process_leaves_does_not_end_it(tmp_path):
+    # What the C library runs last: the interpreter is gone by then.
+    text = """
+import ctypes
+import firstfault.recorder as r
+r.start()
+library = ctypes.CDLL(None)
+getattr(library, "__cxa_atexit")(library.pause, None, None)
+print("ready", flush=True)
+"""
+    process = start(tmp_path, text)
+    try:
+        end = time.monotonic() + LIMIT
+        while signal.SIGSEGV in signals_of(process, "SigCgt") or signal.SIGUSR1 in signals_of(process, "SigCgt"):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        assert signal.SIGUSR1 in signals_of(process, "SigIgn")
+    finally:
+        process.kill()
+        process.communicate()

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from firstfault.recorder import format as layout
+from firstfault.recorder.gathering import beat
 from firstfault.recorder.ring import LIVE, Ring
 
 
@@ -61,6 +62,24 @@ def test_an_old_look_tells_nothing_of_where_the_process_is_now(tmp_path):
     soon, late = read.at(now + layout.OLD_LOOK_NS // 2), read.at(now + layout.OLD_LOOK_NS)
     assert (soon.phase, soon.in_call) == ("backward", True)
     assert (late.phase, late.in_call) == ("tokenize", False)
+
+
+def test_times_by_place_are_read_and_old_ones_count_less(tmp_path):
+    path = tmp_path / "x.ring"
+    ring = Ring(str(path), head())
+    assert layout.read_ring(path.read_bytes()).looks == 0
+    for place, seconds in (("backward", 60), ("augment", 30), ("backward", 100)):
+        ring.spent(place, seconds * 10**9, layout.WAITS_SEEN)
+    read = layout.read_ring(path.read_bytes())
+    assert (read.looks, read.blocking) == (3, layout.WAITS_SEEN)
+    assert beat(read, time.time(), time.monotonic_ns()).get("spent") is None  # no step was done
+    ring.step(None)
+    read = layout.read_ring(path.read_bytes())
+    told = beat(read, time.time(), time.monotonic_ns())["spent"]
+    assert told == {"looks": 3, "waits_seen": True, "backward": 160.0, "other": 30.0}
+    ring.spent("call", 100 * 10**9, layout.WAITS_ELSEWHERE)
+    read = layout.read_ring(path.read_bytes())
+    assert (read.looks, sum(read.spent)) == (2, 145 * 10**9)
 
 
 @pytest.mark.parametrize(

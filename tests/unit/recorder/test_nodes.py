@@ -117,6 +117,17 @@ def test_who_slept_itself_blames_nobody(five):
     assert five.run(60, without={"n3"}, slow=1.5) == []
 
 
+def test_what_a_late_look_finds_is_told_by_one_that_counts(monkeypatch, tmp_path):
+    """Stacks are taken for two seconds just when a neighbour would be missed."""
+    two = Clock(monkeypatch, tmp_path, ["a", "b"])
+    two.run(20)
+    assert two.run(2.5, without={"b"}) == []
+    two.now += 2.0
+    assert two.nodes["a"].turn() == []
+    assert two.nodes["a"].watches()
+    assert two.run(4.5, without={"b"}) == [("a", "b")]
+
+
 def test_a_folder_that_does_not_take_what_is_written_blames_nobody(five, monkeypatch):
     five.run(20)
     monkeypatch.setattr(pulse.os, "pwrite", lambda *_: 0)
@@ -324,6 +335,20 @@ def test_a_monitor_without_ranks_stays_for_seconds_only_and_only_for_a_failure(t
     monkeypatch.setattr(watcher.monitor.nodes.pulse, "watches", lambda: True)
     monkeypatch.setattr(nodes, "STAY_S", -1.0)
     assert not watcher.monitor.nodes.stays()
+
+
+@pytest.mark.parametrize(("anew", "stays"), [(0.0, False), (103.0, True), (99.0, False), (107.0, False)])
+def test_a_monitor_whose_ranks_failed_stays_longer_where_it_had_to_measure_anew_meanwhile(
+    tmp_path, monkeypatch, anew, stays
+):
+    from firstfault.recorder import nodes
+
+    watcher = _alone(tmp_path, monkeypatch)
+    clock = iter([100.0, 107.0])
+    monkeypatch.setattr(nodes.time, "monotonic", lambda: next(clock))
+    watcher.monitor.nodes.failed(0)
+    watcher.monitor.nodes.pulse.anew = anew
+    assert watcher.monitor.nodes.stays() is stays
 
 
 def test_a_folder_of_words_is_not_listed_each_second_and_no_word_is_missed(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import urllib.request
 from threading import Thread
 
 import pytest
-from box_folder import START, Box
+from box_folder import START, Box, at
 from click.testing import CliRunner
 
 from firstfault.cli.watch import command, table
@@ -113,6 +113,7 @@ def test_metrics_are_what_the_table_says(job):
     lines = text(read_board(job, now=START + 101)).splitlines()
     assert 'firstfault_ranks{run="run-1",state="dead"} 1' in lines
     assert 'firstfault_rank_step{run="run-1",rank="0",host="node-00"} 100' in lines
+    assert 'firstfault_rank_state{run="run-1",rank="3",host="node-00",state="dead"} 1' in lines
     assert 'firstfault_rank_still_seconds{run="run-1",rank="2",host="node-00"} 90.0' in lines
 
 
@@ -221,3 +222,16 @@ def test_the_page_answers_only_who_asks_for_the_loopback(job, hosts, status):
     finally:
         page.shutdown()
         page.server_close()
+
+
+@pytest.mark.parametrize(("after", "state"), [(100, "silent"), (104, "silent"), (140, "moving")])
+def test_ranks_of_a_node_that_its_neighbours_miss_are_silent_until_it_is_back(tmp_path, after, state):
+    box = Box(tmp_path, world=8)
+    box.node(0, layout.NODE, 0, hang_s=60.0)
+    beat(box, 0, after)
+    beat(box, 4, after)
+    word = layout.line(layout.LOST, {"time": at(101), "host": "node-01", "ranks": [4], "by": "node-00"})
+    with (box.folder / "node-00" / layout.NODE_FILE).open("ab") as file:
+        file.write(word)
+    rows = {r.rank: r.state for r in read_board(box.folder, now=START + after + 2).rows}
+    assert rows == {0: "moving", 4: state}

@@ -17,6 +17,7 @@ from firstfault.analysis.questions.box_words import (
     SHOWN,
     WAITED_S,
     advice,
+    handling_text,
     held_by_loader,
     named_boxes,
     on_host,
@@ -27,16 +28,18 @@ from firstfault.analysis.questions.box_words import (
     worker_text,
 )
 from firstfault.analysis.questions.lost_worker import killed_worker, torn_by_it
-from firstfault.analysis.state.boxes import RankBox, event_of, rank_boxes, seconds_of, sides
+from firstfault.analysis.state.boxes import RankBox, event_of, rank_boxes, sides
 from firstfault.analysis.wording import ranks_text
 from firstfault.model.blackbox import item_of
+from firstfault.model.evidence import GlobalRank
+from firstfault.model.paces import CALLS, HELD_BY_LOADER, LOADER, WAITS, Slow, loader_share, sees_waits, slow_ranks
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import GlobalRank
+    from firstfault.model.blackbox import BoxRecord
 
 _PHASES = {
     "start_up": Phase.START_UP,
@@ -51,10 +54,6 @@ _OPEN = frozenset({"nothing", "stopped", "effects", "exits", "peers", "stacks", 
 """Questions that know only that the job went silent, was stopped, or where it stood."""
 _OWN_ERROR = frozenset({"first_fault", "exit_hang", "nan_end", "good_end"})
 _TOLD = frozenset({"SIGTERM", "SIGINT", "SIGHUP"})
-_FEW_STEPS = 20
-"""Steps from which on times tell a slow rank."""
-_BUSY, _IDLE = 0.25, 0.4
-"""Share of the time of a step that a slow rank waits for others at most, and that the others wait for it at least."""
 
 
 def with_box(scene: Scene, said: Answer) -> Answer:
@@ -73,7 +72,7 @@ def with_box(scene: Scene, said: Answer) -> Answer:
     if killed is not None and said.question in _OWN_ERROR and torn_by_it(said, boxes):
         return replace(killed, proof=(*killed.proof, *said.proof[:2]))
     if said.question in _OWN_ERROR:
-        return _described(said, boxes)
+        return _described(_of_lost_node(said, scene.case.seen.box), boxes)
     if killed is not None and (said.category is Category.UNKNOWN or said.question == "stopped"):
         return replace(killed, proof=(*killed.proof, *said.proof[:2]))
     if said.category is Category.UNKNOWN and not said.culprits.ranks:
@@ -129,6 +128,9 @@ def ask(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
         return None  # who died of its own did not stand still, and the others wait for it
     if len(boxes) == 1 and stuck[0].state.fields.get("world") == 1:
         return _alone(stuck[0])
+    halted = [b for b in stuck if b.stopped]
+    if halted and len(halted) < len(stuck):
+        return _apart(boxes, halted, [b for b in stuck if not b.stopped])
     waiting, apart, counted = sides(boxes)
     if waiting and apart and not counted and len(apart) <= max(1, len(boxes) // 4):
         return _apart(boxes, apart, waiting)
@@ -185,9 +187,16 @@ def _left_early(boxes: dict[GlobalRank, RankBox], said: Answer) -> Answer | None
 
 
 def _by_phase(boxes: dict[GlobalRank, RankBox], stuck: Sequence[RankBox]) -> Answer | None:
-    """No call is seen (a framework issues them itself): a few ranks stand in data or a checkpoint, the rest further on."""
+    """No call is seen (a framework issues them itself): a few ranks stand in data or a checkpoint, the rest further on.
+
+    Where waits hold the thread that waits, the rest may stand in the backward pass or the optimizer, and a few anywhere else.
+    """
     held = [b for b in stuck if b.state.phase in {"data", "checkpoint"}]
-    rest = [b for b in stuck if b.state.phase not in {"data", "checkpoint"}]
+    wait = [b for b in stuck if b.state.phase in WAITS]
+    # Of the one that is held up nothing may be seen: its interpreter's lock may be held since.
+    if not held and all(sees_waits(b.state.fields) for b in wait):
+        held = [b for b in stuck if b not in wait]
+    rest = [b for b in stuck if b not in held]
     if not held or not rest or len(held) > max(1, len(boxes) // 4):
         return None
     if len(boxes) > 1 and not any(_first(held, b) for b in rest):
@@ -313,37 +322,28 @@ def _different(boxes: dict[GlobalRank, RankBox], waiting: Sequence[RankBox]) -> 
 
 
 def _slow(boxes: Sequence[RankBox]) -> Answer | None:
-    """One rank never waits for others, and all others wait for it most of the time: it is the slow one.
+    """One rank or few hold up the others: those wait for it in calls or in the backward pass, or it waits for its loader.
 
     Told only where the job was stopped or merely ends: slowness is no failure by itself.
     """
-    shares = {b.rank: share for b in boxes if (share := _share(b, "call")) is not None}
-    if len(shares) < 3 or len(shares) < len(boxes):
+    found = slow_ranks({b.rank: b.state.fields for b in boxes})
+    if found is None:
         return None
-    least = min(shares, key=lambda r: (shares[r], r))
-    others = [s for r, s in shares.items() if r != least]
-    if shares[least] > _BUSY or min(others) < _IDLE or median(others) < 2 * shares[least]:
-        return None
-    one = next(b for b in boxes if b.rank == least)
-    loader = _share(one, "loader") or 0.0
-    data = loader > 0.3 and loader > 2 * median([_share(b, "loader") or 0.0 for b in boxes if b.rank != least])
-    what = (
-        f"it waited for its data loader {loader:.0%} of the time"
-        if data
-        else "it was at its own work the rest of the time"
-    )
-    named = named_boxes([one], Strength.SUPPORTED)
+    slow = [b for b in boxes if b.rank in found.ranks]
+    one = slow[0]
+    loader = min(loader_share(b.state.fields) or 0.0 for b in slow)
+    usual = median([loader_share(b.state.fields) or 0.0 for b in boxes if b not in slow])
+    data = found.by == LOADER or (loader > HELD_BY_LOADER and loader > 2 * usual)
+    named = named_boxes(slow, Strength.POSSIBLE if found.by == LOADER else Strength.SUPPORTED)
+    who = ranks_text([b.rank for b in slow])
     return Answer(
         question="black_box",
         failed=None,
         category=Category.DATA_LOADING_STALL,
         strength=Strength.POSSIBLE,
-        summary=(
-            f"Rank {least}{on_host(one)} was slower than the others up to step {one.state.step}: it spent {shares[least]:.0%} of its time in collectives, "
-            f"the others {min(others):.0%} or more, waiting for it; {what}. The job was still making steps when it was ended."
-        ),
+        summary=_slow_text(slow, found, loader if data else None),
         trigger=event_of(one.state),
-        proof=proof_of([one]),
+        proof=proof_of(slow),
         culprits=named,
         first_failed=named,
         classes=Classes(
@@ -351,25 +351,49 @@ def _slow(boxes: Sequence[RankBox]) -> Answer | None:
             form=Form.SLOW,
             layer=Layer.RUNTIME,
             phase=Phase.DATA if data else Phase.UNKNOWN,
-            scope=Scope.RANK,
+            scope=Scope.RANK if len(slow) == 1 else Scope.GROUP,
         ),
         action=ActionKind.FIX_AND_RERUN if data else ActionKind.COLLECT_MORE,
         steps=(
-            f"Time the reads of rank {least}'s samples alone on its host."
+            f"Time the reads of {who}'s samples alone on its host."
             if data
-            else f"Compare clocks, temperature and other load of the host and card of rank {least} with those of another.",
+            else f"Compare clocks, temperature and other load of the host and card of {who} with those of another.",
         ),
         why="the black box shows who the others waited for",
     )
 
 
-def _share(box: RankBox, what: str) -> float | None:
-    """Share of its time between start and last step that a rank waited for others, or for its loader."""
-    steps, pace = seconds_of(box.state.fields, "steps"), seconds_of(box.state.fields, "pace_s")
-    spent = seconds_of(box.state.fields.get(what), "in_all_s" if what == "call" else "waited_s")
-    if steps is None or pace is None or spent is None or steps < _FEW_STEPS or pace <= 0:
-        return None
-    return min(spent / (steps * pace), 1.0)
+def _slow_text(slow: Sequence[RankBox], found: Slow, loader: float | None) -> str:
+    """What was seen of ranks that hold up the others.
+
+    Args:
+        slow: those ranks.
+        found: what tells it.
+        loader: share of their time that they waited for their loader, where that is what holds them up.
+    """
+    one = slow[0]
+    whose = f"{ranks_text([b.rank for b in slow]).capitalize()}{on_host(one)}"
+    was, step, more, less = (
+        "was" if len(slow) == 1 else "were",
+        one.state.step,
+        f"{found.share:.0%}",
+        f"{found.others:.0%}",
+    )
+    if found.by == LOADER:
+        return (
+            f"{whose} {was} slower than the others up to step {step}: {more} of the time went into waiting for the data loader, of the others "
+            f"{less} at most, at the same pace. The job was still making steps when it was ended."
+        )
+    what = "own work" if loader is None else f"waiting for the data loader ({loader:.0%})"
+    if found.by == CALLS:
+        return (
+            f"{whose} {was} slower than the others up to step {step}: {more} of the time at most went into collectives, of the others {less} or more, "
+            f"who waited there; the rest went into {what}. The job was still making steps when it was ended."
+        )
+    return (
+        f"{whose} {was} slower than the others up to step {step}: {more} of the time went into {what} outside of backward pass, optimizer and "
+        f"collectives, of the others {less} at most, who waited there. The job was still making steps when it was ended."
+    )
 
 
 def _with_stand(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
@@ -378,6 +402,22 @@ def _with_stand(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
     if not one.stuck or said.question not in _OPEN or said.culprits.ranks:
         return _described(said, boxes)
     return replace(said, summary=f"{said.summary} {standing(one)}", proof=(*said.proof, *proof_of([one])))
+
+
+def _of_lost_node(said: Answer, records: Sequence[BoxRecord]) -> Answer:
+    """The answer about a node that its neighbours missed, with the ranks that ran there, as they had told each other."""
+    trigger = said.trigger
+    told = next((r for r in records if trigger is not None and r.span == trigger.span and r.kind == "lost"), None)
+    ranks = None if told is None else told.fields.get("ranks")
+    if told is None or not isinstance(ranks, list) or said.first_failed.ranks:
+        return said
+    there = tuple(GlobalRank(r) for r in ranks if isinstance(r, int) and not isinstance(r, bool))
+    if not there:
+        return said
+    hosts = () if told.who.host is None else (told.who.host,)
+    first = Named(ranks=there, hosts=hosts, strength=Strength.POSSIBLE)
+    ran = f"{ranks_text(there).capitalize()} ran there."
+    return replace(said, summary=f"{said.summary} {ran}", first_failed=first)
 
 
 def _described(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
@@ -396,7 +436,7 @@ def _described(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
     if classes.form is Form.FAILED_START and one.state.step is not None:
         # The log shows no step; the box counted them.
         classes = replace(classes, form=Form.INTERRUPTED)
-    text = f"{said.summary} By its black box rank {one.rank} was {place}.{worker_text(one)}"
+    text = f"{said.summary} By its black box rank {one.rank} was {place}.{worker_text(one)}{handling_text(one)}"
     return replace(said, summary=text, classes=classes, proof=(*said.proof, *proof_of([one])[:2]))
 
 

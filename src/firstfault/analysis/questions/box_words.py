@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.answer import Named
-from firstfault.analysis.state.boxes import RankBox, event_of, on_of, seconds_of
-from firstfault.analysis.wording import duration, ranks_text
+from firstfault.analysis.state.boxes import RankBox, event_of, handled, on_of, seconds_of
+from firstfault.analysis.wording import clipped, duration, ranks_text
 from firstfault.model.blackbox import item_of
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SHOWN = 4
 """Ranks of which lines are shown."""
+_HANDLED = 160
+"""Characters of an exception that are shown."""
 WAITED_S = 1.0
 """Seconds for which a rank must wait for a batch to be held up by its loader."""
 
@@ -26,9 +28,7 @@ def standing(one: RankBox, many: Sequence[RankBox] = ()) -> str:
     others = f" So do {ranks_text([b.rank for b in many[1:]])}." if len(many) > 1 else ""
     since = one.state.fields.get("last")
     clock = f" since {str(since)[11:19]}" if isinstance(since, str) else ""
-    return (
-        f"Rank {one.rank}{on_host(one)} stands still{clock}, {place_text(one)}.{worker_text(one)}{_mute(one)}{others}"
-    )
+    return f"Rank {one.rank}{on_host(one)} stands still{clock}, {place_text(one)}.{worker_text(one)}{_mute(one)}{handling_text(one)}{others}"
 
 
 def _mute(one: RankBox) -> str:
@@ -37,6 +37,19 @@ def _mute(one: RankBox) -> str:
     if not one.silent:
         return ""
     return " It did not answer when it was asked, so no other thread of it could run Python: native code holds the interpreter's lock."
+
+
+def handling_text(one: RankBox) -> str:
+    """A sentence on the exception that a rank which stands still deals with; empty where it tells of none.
+
+    Cleaning up that waits for others holds such a one back, so that no log has it; a program may as well have caught it.
+    """
+    told = None if one.handling is None else handled(one.handling)
+    if told is None:
+        return ""
+    what = clipped(told[0], _HANDLED)
+    place = f" in {told[1]}" if told[1] else ""
+    return f" It stands there while an exception is handled, which logs show only afterwards, if at all: {what}{place}."
 
 
 def place_text(one: RankBox) -> str:
@@ -119,6 +132,8 @@ def proof_of(boxes: Sequence[RankBox]) -> tuple[Event, ...]:
     found = []
     for one in boxes[:SHOWN]:
         found.append(event_of(one.hang or one.death or one.state))
+        if one.handling is not None:
+            found.append(event_of(one.handling))
         busy = [w for w in one.workers if w.item]
         if one.waiting is not None and busy:
             slowest = max(busy, key=lambda w: seconds_of(w.state.fields.get("item"), "for_s") or 0.0)

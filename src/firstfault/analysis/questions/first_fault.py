@@ -35,7 +35,7 @@ from firstfault.analysis.sureness import by_clocks, by_exits, by_itself, doubts,
 from firstfault.analysis.survived import SURVIVED, survived
 from firstfault.analysis.suspects import INNERMOST, lived_on, mentioned, stranger
 from firstfault.analysis.ties import beside_text, only_beside, without_untied
-from firstfault.analysis.wording import sentence, what_text, who_text
+from firstfault.analysis.wording import beginning, sentence, what_text, who_text
 from firstfault.model.findings import Rival
 from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Blame, Category, Domain, Mark, Phase, SourceKind, Strength
@@ -474,7 +474,7 @@ def _rival(suspect: Suspect, root: Suspect) -> Rival:
         category=suspect.nature.category or Category.UNKNOWN,
         strength=suspect.nature.strength.at_most(Strength.POSSIBLE),
         supports=(
-            f"{suspect.nature.title}{who_text(suspect.ranks, suspect.hosts)}: {suspect.first.text.strip()[:160]}",
+            f"{suspect.nature.title}{who_text(suspect.ranks, suspect.hosts)}: {beginning(suspect.first.text, 160)}",
         ),
         against=(
             f"nothing orders it before {root.nature.title}"

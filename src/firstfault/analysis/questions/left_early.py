@@ -14,7 +14,7 @@ from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import few, picture
 from firstfault.analysis.state.standing import first_line
-from firstfault.analysis.wording import ranks_text
+from firstfault.analysis.wording import beginning, ranks_text
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ def _answer(seen: Picture, line: Event) -> Answer:
     hosts = tuple(sorted(set(hosts_of(scene, ranks).values())))
     named = Named(ranks=ranks, hosts=hosts, strength=Strength.POSSIBLE)
     wait = None if seen.nearest is None else first_line(seen.nearest)
-    said = line.text.strip()
+    said = beginning(line.text, 120)
     return Answer(
         question="left_early",
         failed=True,
         category=Category.COLLECTIVE_MISMATCH,
         strength=Strength.POSSIBLE,
-        summary=f"{ranks_text(ranks).capitalize()} had left the training loop (“{said[:120]}”) while {waiting_there(seen)} went on and "
+        summary=f"{ranks_text(ranks).capitalize()} had left the training loop (“{said}”) while {waiting_there(seen)} went on and "
         f"waited in {collective(seen.nearest)}{waited(scene)}, a reduction of gradients: the ranks did not have the same number "
         "of batches.",
         trigger=line,

@@ -63,6 +63,8 @@ class RankBox(Struct, frozen=True, kw_only=True):
     lost: tuple[LostWorker, ...] = ()
     stopped: bool = False
     """Whether all its threads were stopped by a signal or a debugger when it was looked at last."""
+    handling: BoxRecord | None = None
+    """The state in which it told that it deals with an exception, where it told so when it was asked last."""
     silent: bool = False
     """Whether it was asked by the monitor and its own thread did not answer, though its stacks came."""
 
@@ -143,6 +145,7 @@ def _folded(records: Sequence[BoxRecord], until: float) -> dict[GlobalRank, Rank
     workers: dict[GlobalRank, dict[int, BoxRecord]] = {}
     asked: dict[GlobalRank, dict[object, list[bool]]] = {}
     stopped: set[GlobalRank] = set()
+    handling: dict[GlobalRank, BoxRecord] = {}
     raised: dict[GlobalRank, BoxRecord] = {}
     lost: dict[GlobalRank, dict[int, LostWorker]] = {}
     for record in records:
@@ -171,6 +174,10 @@ def _folded(records: Sequence[BoxRecord], until: float) -> dict[GlobalRank, Rank
             hangs[rank] = record
         elif record.kind == "state":
             (stopped.add if _is_stopped(record) else stopped.discard)(rank)
+            if handled(record) is not None:
+                handling[rank] = record
+            elif isinstance(record.fields.get("answer"), dict):
+                handling.pop(rank, None)
             asked.setdefault(rank, {}).setdefault(record.fields.get("bundle"), []).append(
                 record.fields.get("silent") is True
             )
@@ -189,6 +196,7 @@ def _folded(records: Sequence[BoxRecord], until: float) -> dict[GlobalRank, Rank
             ),
             lost=tuple(lost.get(rank, {}).values()),
             stopped=rank in stopped,
+            handling=handling.get(rank),
             # Once may be a busy machine, or a process on its way out.
             silent=any(len(told) > 1 and all(told) for told in asked.get(rank, {}).values()),
         )
@@ -316,6 +324,21 @@ def on_of(record: BoxRecord) -> tuple[str, str | None] | None:
             on = thread.get("on")
             return thread["syscall"], on if isinstance(on, str) else None
     return None
+
+
+def handled(record: BoxRecord) -> tuple[str, str] | None:
+    """The exception that a process deals with, by its class and first line, and where it was raised; None where it tells of none."""
+    answer = record.fields.get("answer")
+    told = answer.get("handling") if isinstance(answer, dict) else None
+    kind, message = _text(told, "type"), _text(told, "message") or ""
+    if kind is None or not isinstance(told, dict):
+        return None
+    frames = told.get("traceback")
+    last = frames[-1] if isinstance(frames, list) and frames else None
+    file, function, line = _text(last, "file"), _text(last, "function"), _number(last, "line")
+    place = "" if file is None or line is None else f"{function} ({file.rpartition('/')[2]}:{line})"
+    head = message.strip().split("\n", 1)[0]
+    return (f"{kind}: {head}" if head else kind), place
 
 
 def _text(value: Any, name: str) -> str | None:

@@ -29,6 +29,7 @@ def apply(module: Any) -> None:
     for name in NAMES:
         looking.know(getattr(module, name, None), name, call=True)
     looking.asked.calls_begun = counter(module)
+    looking.asked.waits_seen = waits_seen(module)
     original = getattr(module, "init_process_group", None)
     if original is not None:
         looking.know(original, "init_process_group", call=True)
@@ -48,6 +49,27 @@ def counter(module: Any) -> Callable[[], int]:
         return sum(int(g._get_sequence_number_for_group()) for g in groups) if groups else -1  # noqa: SLF001
 
     return calls_begun
+
+
+_HOLD = frozenset({"gloo", "mpi"})
+"""Backends whose collectives hold the thread that waits for them, in a call or in the backward pass; those of devices only queue."""
+
+
+def waits_seen(module: Any) -> Callable[[], int]:
+    """What asks torch whether all groups of this process are of backends that hold the thread that waits."""
+
+    def asked() -> int:
+        # Told by device: `cpu:gloo,cuda:nccl`, also of a group that was made without a word on it.
+        told = list(module._world.pg_backend_config.values())  # noqa: SLF001 - torch offers no public place
+        parts = [part.lower().partition(":") for one in told for part in str(one).split(",")]
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        idle = cuda is not None and not cuda.is_initialized()
+        names = {name or device for device, _, name in parts if not (name and device == "cuda" and idle)}
+        if not told or not names:
+            return layout.UNASKED
+        return layout.WAITS_SEEN if names <= _HOLD else layout.WAITS_ELSEWHERE
+
+    return asked
 
 
 def _first(original: Any, module: Any) -> Any:
