@@ -160,4 +160,6 @@ def test_every_pattern_compiles_in_hyperscan():
     patterns = [engine_pattern(p).encode() for s in LIBRARY.signatures for p in s.spec.patterns]
     count = len(patterns)
     database = hyperscan.Database()
-    database.compile(expressions=patterns, ids=list(range(count)), elements=count, flags=[0] * count)  # it names the bad one
+    database.compile(
+        expressions=patterns, ids=list(range(count)), elements=count, flags=[0] * count
+    )  # it names the bad one
