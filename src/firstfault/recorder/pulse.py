@@ -175,9 +175,8 @@ class Pulse:
         return not seen.live and b'"over":true' not in seen.raw and time.monotonic() - seen.since <= MISSED * self.every
 
     def _fresh(self, name: str) -> _Neighbour:
-        # Where others are silent this one may have fallen silent with them, before anybody here looked at it.
-        silent = any(seen.told for seen in self._seen.values())
-        return _Neighbour(self._read(name), time.monotonic(), live=silent and self._of_this_run(name))
+        # It may fall silent before it is seen to move: with others beside it, or within seconds of its start.
+        return _Neighbour(self._read(name), time.monotonic(), live=self._of_this_run(name))
 
     def _of_this_run(self, name: str) -> bool:
         """Whether the last sign of a node was written since this one gives signs, by the one clock of the shared folder."""
