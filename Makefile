@@ -21,7 +21,7 @@ BENCH_MB ?= 128
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ready test test-threads test-server test-slurm test-core lint lint-types lint-style docs web bench bench-smoke quality clean
+.PHONY: help demo ready test test-threads test-server test-slurm test-browser test-core lint lint-types lint-style docs web bench bench-smoke quality clean
 
 help:  ## Show what there is to make.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -71,13 +71,14 @@ demo: $(RUN_STAMP)  ## Install into .venv and diagnose the bundled incident.
 	@$(BIN)/firstfault --exit-zero examples/incident/logs
 	@echo "(make ends with 0 all the same: the demo asks for that with --exit-zero)"
 
-test: lint $(VENV)/.web $(VENV)/.lab-$(LAB)  ## Everything: style, types and imports, then all tests that this machine can run.
+test: $(STAMP)  ## Everything: style, types and imports, then all tests that this machine can run.
+	@$(MAKE) --no-print-directory -j3 --output-sync=target lint-types lint-style $(VENV)/.web
+	@$(MAKE) --no-print-directory $(VENV)/.lab-$(LAB)
 	$(PYTEST) -m "not torch and not browser and not server and not slurm and not threads" $(PYTEST_ARGS)
 	@sh tools/need_postgres.sh
 	@sh tools/need_slurm.sh
 	@# These wait more than they work.
-	@$(MAKE) --no-print-directory -j3 --output-sync=target test-threads test-server test-slurm
-	$(BIN)/python -m pytest -m browser tests/browser $(PYTEST_ARGS)
+	@$(MAKE) --no-print-directory -j4 --output-sync=target test-threads test-server test-slurm test-browser
 	$(BIN)/python -m pytest -m torch tests/lab $(PYTEST_ARGS)
 
 test-threads: $(STAMP)
@@ -88,6 +89,9 @@ test-server: $(STAMP)
 
 test-slurm: $(STAMP)
 	$(BIN)/python -m pytest -m slurm tests/slurm $(PYTEST_ARGS)
+
+test-browser: $(STAMP)
+	$(BIN)/python -m pytest -m browser tests/browser $(PYTEST_ARGS)
 
 test-core: $(STAMP)  ## The tests that need neither torch nor a browser nor PostgreSQL nor Slurm nor root.
 	$(PYTEST) -m "not torch and not browser and not server and not slurm and not threads" $(PYTEST_ARGS)
