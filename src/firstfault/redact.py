@@ -197,7 +197,7 @@ def _files(value: object) -> Iterator[str]:
             held = getattr(value, name)
             if name == "file" and isinstance(held, str):
                 yield held
-            elif name == "files" and isinstance(held, list):
+            elif name in {"files", "paths"} and isinstance(held, list):
                 yield from (one for one in held if isinstance(one, str))
             else:
                 yield from _files(held)

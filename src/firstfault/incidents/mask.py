@@ -32,7 +32,7 @@ _PCI = lazy(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?\
 _KEPT = lazy(
     r"(?i)\bxid\b(?: \([^)]*\))?:? \d{1,3}\b|\b(?:errno|http(?:/\d(?:\.\d)?)?|status(?: code)?|error(?: code)?|retcode|code|signal|exit(?:ed)?(?: with)?(?: code)?|exitcode|err|rc)\b[\s:=(\[]{0,3}-?\d{1,5}\b|\(\d{3}\)"
 )
-_PSEUDONYM = lazy(r"\b(?:path|folder|bucket|host|user|addr|mail|uid|device|account|role)-(?:\d+|[0-9a-f]{10})\b")
+_PSEUDONYM = lazy(r"\b(?:path|folder|file|bucket|host|user|addr|mail|uid|device|account|role)-(?:\d+|[0-9a-f]{10})\b")
 _NUMBER = lazy(
     r"(?<![A-Za-z0-9])-?\d[\d_]*(?:[.,]\d+)*(?:[eE][+-]?\d+)?(?: ?(?:[KMGTP]i?B|[kKMGT]|ms|s|us|bytes?|%)\b)?|\d+"
 )

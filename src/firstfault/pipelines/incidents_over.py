@@ -57,8 +57,9 @@ def find(folder: Path | str, query: Query, *, key_file: Path | None = None, full
         if not any(kind in _HASHED for kind, _ in query.facts):
             return search(index, query)
         key = owner_key(key_file)
-        # Under its pseudonym; as it is written, as in the name of a log; and in small letters, as most programs print a host.
-        ways = (tuple(way(kind, value, key) for kind, value in query.facts) for way in (_hidden, _plain, _small))
+        # Under its pseudonym; as a piece of the name of a log; as it is written, as in older records; and in small letters, as
+        # most programs print a host.
+        ways = (tuple(way(kind, value, key) for kind, value in query.facts) for way in _WAYS)
         return merged([search(index, replace(query, facts=facts)) for facts in dict.fromkeys(ways)], query.limit)
 
 
@@ -80,6 +81,19 @@ def _small(kind: str, value: str, key: bytes) -> tuple[str, str]:
 
 def _plain(kind: str, value: str, _: bytes) -> tuple[str, str]:
     return kind, value.partition(".")[0] if kind == "host" and not value.replace(".", "").isdigit() else value
+
+
+def _filed(kind: str, value: str, key: bytes) -> tuple[str, str]:
+    kind, value = _plain(kind, value, key)
+    return (kind, pseudonym("file", value, key)) if kind == "host" and not value.endswith("*") else (kind, value)
+
+
+def _filed_small(kind: str, value: str, key: bytes) -> tuple[str, str]:
+    return _filed(kind, value.lower(), key)
+
+
+_WAYS = (_hidden, _plain, _small, _filed, _filed_small)
+"""How what is asked for may stand in a record."""
 
 
 def kinds_of_lines(word: str) -> int:

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from firstfault.model.lazy import lazy
+from firstfault.privacy.file_names import names_in
 from firstfault.privacy.hostlists import Hostlists
 from firstfault.privacy.public_paths import everybodys, public
 
@@ -40,6 +41,9 @@ _HOSTS = lazy(
     rf"|(?<![\w.-])(?P<podlog>[a-z0-9][a-z0-9-]*)(?=_[a-z0-9-]+_[a-z0-9-]+-[0-9a-f]{{64}}\.log)"
     rf"|(?<![\w.-])[a-z0-9-]+_(?P<podfolder>[a-z0-9][a-z0-9.-]*)(?=_[0-9a-f]{{8}}-[0-9a-f]{{4}}-[0-9a-f]{{4}}-[0-9a-f]{{4}}-[0-9a-f]{{12}})"
     rf"|(?<![\w.-])(?P<podfile>(?:[a-z0-9]+-)+(?:target|proxy|worker|master|launcher|chief)-[a-z0-9-]*\d)(?=\.(?:previous\.)?(?:log|out|err|txt)\b)"
+    rf"|[{{,]\s*[\"'](?:host|node)[\"']\s*:\s*[\"'](?P<field>(?=[\w.-]*[A-Za-z]){_NAME})[\"']"
+    r"|^(?P<prefix>[a-z][a-z0-9]*(?:-[a-z0-9]+)*-[a-z]*\d+|[a-z]{2,8}(?:0\d{1,5}|\d{3,6}))(?=: | \| )"
+    rf"|^\[(?P<labelled>(?=[\w.-]*[A-Za-z])(?=[\w.-]*\d){_NAME}):(?:rank|local_rank)_?\d+\]"
     rf"|\b(?:connect to host|ssh to|hosts?=|Hosts? ) ?(?P<ssh>(?=[\w.-]*\d){_NAME})"
 )
 _FQDN = lazy(
@@ -206,6 +210,8 @@ _RELATIVE = lazy(
     r"|safetensors|tar|t?gz|zst|xz|bz2|zip|np[yz]|parquet|arrow|toml|cfg|ini|conf|md|wav|flac|mp3|m4a|mp4|jpe?g|png|h5|hdf5|cpp|cc|cu|so|pkl))\b"
 )
 """A path without a root that ends in a file; `1/5` and `tokens/s` are none."""
+_REPORTS = lazy(r".*\.(?:log|out|err|txt|jsonl?|csv|tsv)")
+"""What such a file as those of the input is named, where it is told of only in a sentence."""
 _GENERIC = lazy(
     r"(?i)\.{1,2}|\d+|(?:attempt|rank|node|worker|local_?rank|group_?rank|replica|epoch|step|iter|shard|job|array|task|gpu|host|role|pod)s?[-_]?\d*"
     r"|(?:logs?|out(?:puts?)?|std(?:out|err)|err(?:ors?)?|torchrun|elastic|src|libs?|bin|include|examples?|scripts?|tools?|utils?|data(?:sets?)?"
@@ -287,7 +293,11 @@ _PACKAGES = frozenset(
     ]
 )
 """First parts of paths inside public software."""
-_PSEUDONYM = lazy(r"(?:path|folder|bucket|host|hostlist|user|addr|mail|uid|device|account|role)-(?:\d+|[0-9a-f]{10})")
+_FILE = lazy(r"[^\s/\"'`:;,()\[\]{}<>|\\]+")
+"""What may be the name of a file in a text."""
+_PSEUDONYM = lazy(
+    r"(?:path|folder|file|bucket|host|hostlist|user|addr|mail|uid|device|account|role)-(?:\d+|[0-9a-f]{10})"
+)
 _INSTALLED = lazy(r"/(?:site-packages|dist-packages|lib/python\d(?:\.\d+)?)/")
 
 
@@ -302,6 +312,10 @@ class Identities:
         self._pattern: re.Pattern[str] | None = None
         self._lists = Hostlists()
         self._blanked: set[str] = set()
+        self._files: dict[str, list[str]] = {}
+        """Name of a file -> what of it is no word of everybody's."""
+        self._odd_files: dict[str, None] = {}
+        """Paths of those in whose names blanks or brackets stand."""
         self.removed: dict[str, int] = {}
 
     def pseudonym(self, kind: str, name: str) -> str:
@@ -324,10 +338,18 @@ class Identities:
                 self._learn_host(name)
 
     def learn_paths(self, paths: Iterable[str]) -> None:
-        """Takes names of files and folders: a folder with a blank in its name is known by nothing else where no quotes stand."""
+        """Takes names of files and folders.
+
+        A folder with a blank in its name is known by nothing else where no quotes stand; and in the name of a file no form
+        tells the name of a person or a machine.
+        """
         for path in paths:
-            if " " in path:
-                self._blanked.update(part for part in path.split("/")[:-1] if " " in part.strip())
+            *folders, last = path.split("/")
+            self._blanked.update(part for part in folders if " " in part.strip())
+            if last not in self._files and (names := names_in(last)):
+                self._files[last] = sorted(names, key=lambda n: (-len(n), n))
+            if not _FILE.fullmatch(last):
+                self._odd_files.setdefault(path)
 
     def learn(self, text: str) -> None:
         """Takes the hosts and users that a text names; nothing else needs learning."""
@@ -368,6 +390,10 @@ class Identities:
             for part in (f"{folder}/", f"/{folder}"):  # the same words elsewhere are a sentence's
                 if part in text:
                     text = text.replace(part, part.replace(folder, self._name("folder", folder)))
+        if self._files:
+            for path in self._odd_files:
+                text = text.replace(path, self._known(path)) if path in text else text
+            text = _FILE.sub(lambda m: self._renamed(m.group()), text)
         text = self._lists.clean(text, lambda hosts: self._name("hostlist", hosts))
         text = _MAIL.sub(lambda m: self._name("mail", m.group()), text)
         text = _BUCKET_HOST.sub(lambda m: self._name("bucket", m["bucket"]), text)
@@ -384,6 +410,25 @@ class Identities:
         text = _IPV4.sub(self._address, text)
         text = _IPV6.sub(self._address, text)
         return self._word_pattern().sub(self._word, text)
+
+    def _known(self, path: str) -> str:
+        """The path of a file of the input, whatever stands in it."""
+        folder, sign, last = path.rpartition("/")
+        if sign and not public(path):
+            folder = self._folder(folder) if folder.startswith("/") else "/".join(map(self._part, folder.split("/")))
+        return f"{folder}{sign}{self._renamed(last)}"
+
+    def _renamed(self, file: str) -> str:
+        """The name of a file; hosts and users in it get their own pseudonyms."""
+        names = self._files.get(file)
+        if names is None:
+            return file
+        text = self._word_pattern().sub(self._word, file)
+        for name in names:
+            text = re.sub(
+                rf"(?<![A-Za-z0-9-]){re.escape(name)}(?![A-Za-z0-9-])", lambda m: self._name("file", m.group()), text
+            )
+        return text
 
     def _name(self, kind: str, name: str) -> str:
         self.removed[kind] = self.removed.get(kind, 0) + 1
@@ -454,7 +499,10 @@ class Identities:
         parts = match["folders"].rstrip("/").split("/")
         if parts[0] in _PACKAGES:
             return match.group()
-        return "/".join([*(self._part(p) for p in parts), match["last"]])
+        last = match["last"]
+        if last not in self._files and _REPORTS.fullmatch(last):
+            self.learn_paths([last])
+        return "/".join([*(self._part(p) for p in parts), self._renamed(last)])
 
     def _part(self, name: str) -> str:
         """One folder's name; hosts and users among them get their own pseudonyms later."""

@@ -32,6 +32,8 @@ STACKS_OF = "firstfault stacks: "
 HEARTBEAT_FILE, NODE_FILE, PULSE = "heartbeat.jsonl", "node.jsonl", "pulse.jsonl"
 FAULTS, REQUESTS, LAUNCHES = "faults", "requests", "launches"
 LINES, RING, ASK, ANSWER = ".jsonl", ".ring", ".ask", ".answer.json"
+STATUS = ".status"
+"""What `firstfault record` leaves of a process that it has started: how it ended, before anybody can no longer ask the kernel."""
 STACKS, FATAL, SIGTERM, RECORDER, MEMORY = ".stacks.txt", ".fatal.txt", ".sigterm.txt", ".fr", ".memory.pickle"
 """Ends of the names of a process's files."""
 DUMPS = (STACKS, FATAL, SIGTERM)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -15,9 +16,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firstfault.recorder.files import is_ours, read_file
+from firstfault.recorder import format as layout
+from firstfault.recorder.files import is_ours, read_file, replace_file
 from firstfault.recorder.identity import short_host
 from firstfault.recorder.monitoring import LOCK, begin_again
+from firstfault.recorder.processes import exit_status
 from firstfault.recorder.settings import ON, PREFIX, local_folder
 
 if TYPE_CHECKING:
@@ -91,13 +94,37 @@ def run(command: Sequence[str], folder: str, told: Mapping[str, str]) -> int:
 
 def _awaited(child: subprocess.Popen[bytes]) -> int:
     """Waits for the command, and looks after its monitors: who takes all memory of a node may have one killed first."""
-    while True:
-        try:
-            code = child.wait(timeout=LOOK_S)
-        except subprocess.TimeoutExpired:
-            _replace_killed()
-            continue
-        return code
+    while not _has_ended(child):
+        _replace_killed()
+    _leave_word(child.pid)
+    return child.wait()
+
+
+def _has_ended(child: subprocess.Popen[bytes]) -> bool:
+    """Whether a command ends within a look; it is not yet asked for its exit code, so that the kernel still tells it to all."""
+    try:
+        descriptor = os.pidfd_open(child.pid)
+    except (OSError, AttributeError):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(timeout=LOOK_S)
+            return True
+        return False
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(LOOK_S * 1000))
+    finally:
+        os.close(descriptor)
+
+
+def _leave_word(pid: int) -> None:
+    """Leaves how a process ended beside its ring: a monitor that looks for it later than its parent finds nobody to ask."""
+    status = exit_status(pid, -1)
+    if status is None:
+        return
+    for ring in Path(_local()).glob(f"*/{short_host()}/*.{pid}{layout.RING}"):
+        if is_ours(str(ring.parent)):
+            replace_file(str(ring.with_suffix(layout.STATUS)), b"%d\n" % status)
 
 
 def _replace_killed() -> None:
@@ -129,11 +156,14 @@ def _monitors() -> list[int]:
     return [pid for _, pid in _locks() if _runs(pid)]
 
 
+def _local() -> str:
+    return os.environ.get(f"{PREFIX}_LOCAL") or local_folder()
+
+
 def _locks() -> list[tuple[str, int]]:
     """Locks of the monitors that processes below us have started, with whose they are."""
-    base = os.environ.get(f"{PREFIX}_LOCAL") or local_folder()
     found = []
-    for lock in Path(base).glob(f"*/{short_host()}/{LOCK}"):
+    for lock in Path(_local()).glob(f"*/{short_host()}/{LOCK}"):
         if not is_ours(str(lock.parent)):
             continue
         try:

@@ -159,6 +159,14 @@ class Monitor:
         same = start_ticks(ring.head.pid) == ring.head.started
         self.gone(name, ring, exit_status(ring.head.pid, -1) if same else None)
 
+    def told_status(self, name: str) -> int | None:
+        """How a process ended by word of the command that has started it."""
+        stem = os.path.join(self.settings.spool, name.removesuffix(layout.RING))
+        try:
+            return int(read_file(stem + layout.STATUS, 16))
+        except ValueError:
+            return None
+
     def wait(self, seconds: float) -> None:
         """Sleeps until a process ends, or for a while."""
         if not self.living:
@@ -180,6 +188,7 @@ class Monitor:
     def gone(self, name: str, ring: layout.Ring, status: int | None) -> None:
         """A process has ended: its last state, how it ended where that is known, and word to the others where it was a fault."""
         head = ring.head
+        status = self.told_status(name) if status is None else status
         said = {layout.ENDED: "ended", layout.RAISED: "raised"}.get(head.ended)
         # What tells most stands first: a report shows the beginning of a line.
         state: dict[str, Any] = {"time": "", "rank": None, "host": head.host, "how": _how(status, said)}
@@ -203,7 +212,7 @@ class Monitor:
     def forget(self, name: str) -> None:
         """Removes what a dead process left in memory; stacks of workers that ended well are worth nothing."""
         stem = name.removesuffix(layout.RING)
-        for end in (layout.RING, layout.ASK, layout.ANSWER):
+        for end in (layout.RING, layout.ASK, layout.ANSWER, layout.STATUS):
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(self.settings.spool, stem + end))
 

@@ -10,6 +10,7 @@ import pytest
 from programs import environment, program
 
 from firstfault.recorder import format as layout
+from firstfault.recorder import launch
 from firstfault.recorder.bundle import Watched
 from firstfault.recorder.monitor import MOST_HEARD, Monitor
 from firstfault.recorder.monitoring import LOCK, _lock
@@ -109,6 +110,20 @@ def test_an_exit_code_is_told_and_a_good_end_is_no_death(tmp_path, started):
     monitor.find()
     assert until(monitor, layout.END)[0]["rank"] == 4
     assert len([r for r in lines(monitor) if r["kind"] == layout.DEATH]) == 1
+
+
+def test_of_a_rank_that_was_reaped_before_anybody_looked_the_command_above_it_tells_the_end(
+    tmp_path, started, monkeypatch
+):
+    """A rank that lives for less than a look, under a `record` of its own, is gone for the kernel when the monitor first looks."""
+    process = started()
+    monkeypatch.setenv("FIRSTFAULT_RECORD_LOCAL", str(tmp_path / "local"))
+    os.kill(process.pid, signal.SIGKILL)
+    assert launch._awaited(process) == -signal.SIGKILL
+    monitor = Monitor(settings(tmp_path), {})
+    monitor.find()
+    assert until(monitor, layout.DEATH)[0]["signal"] == "SIGKILL"
+    assert not list((tmp_path / "local").rglob(f"*{layout.STATUS}"))
 
 
 @pytest.mark.parametrize(
