@@ -4,6 +4,7 @@ export type Column = (number | null)[];
 
 export interface Group {
   name: string;
+  in_verdict: boolean;
   rows: number[];
   enqueued: Column;
   completed: Column;
@@ -53,6 +54,7 @@ export interface Lanes {
   died: Column;
   died_after: Column;
   died_before: Column;
+  reported: Column;
   ends: Column;
 }
 

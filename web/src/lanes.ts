@@ -13,6 +13,7 @@ interface Lane {
   died: number | null;
   diedAfter: number | null;
   diedBefore: number | null;
+  reported: number | null;
   ends: number | null;
 }
 
@@ -21,13 +22,14 @@ const SHOWN = 24;
 const HEIGHT = 22;
 const TOP = 30;
 const STRIP = 18;
-/** Stuck collectives that are named above the lanes: those in which most ranks waited. */
+/** Stuck collectives that are named above the lanes: those of the verdict, then those in which most ranks waited. */
 const BANDS = 3;
 
 /** A collective in which ranks waited, and from when to when. */
 interface Band {
   name: string;
   group: string;
+  inVerdict: boolean;
   ranks: number;
   from: number;
   to: number;
@@ -104,10 +106,11 @@ class LaneChart {
         died: at(t.died[row]),
         diedAfter: at(t.died_after[row]),
         diedBefore: at(t.died_before[row]),
+        reported: at(t.reported[row]),
         ends: at(t.ends[row]),
       };
       const alike = [stateName(row), partName(row) ?? "", odd ? "odd" : ""];
-      const drawn = [lane.active, lane.waitFrom, lane.waitTo, lane.died, lane.diedAfter, lane.diedBefore, lane.ends].map(coarse);
+      const drawn = [lane.active, lane.waitFrom, lane.waitTo, lane.died, lane.diedAfter, lane.diedBefore, lane.reported, lane.ends].map(coarse);
       const key = single ? `rank ${rank}` : [...alike, ...drawn].join("|");
       const known = found.get(key);
       if (known === undefined) found.set(key, lane);
@@ -126,13 +129,14 @@ class LaneChart {
     lane.waitFrom = lowest(lane.waitFrom, other.waitFrom);
     lane.died = lowest(lane.died, other.died);
     lane.diedAfter = lowest(lane.diedAfter, other.diedAfter);
+    lane.reported = lowest(lane.reported, other.reported);
     lane.diedBefore = highest(lane.diedBefore, other.diedBefore);
     lane.active = highest(lane.active, other.active);
     lane.waitTo = highest(lane.waitTo, other.waitTo);
     lane.ends = highest(lane.ends, other.ends);
   }
 
-  /** The collectives in which ranks waited, those with most ranks first. */
+  /** The collectives in which ranks waited: those of the verdict first, then those with most ranks. */
   private stuck(): Band[] {
     const found = new Map<string, Band>();
     for (const group of ranks.groups) {
@@ -145,7 +149,7 @@ class LaneChart {
         const name = `${group.ops[op]}${seq === null ? "" : ` #${seq}`}`;
         const key = `${name} ${group.name}`;
         const known = found.get(key);
-        if (known === undefined) found.set(key, { name, group: group.name, ranks: 1, from, to });
+        if (known === undefined) found.set(key, { name, group: group.name, inVerdict: group.in_verdict, ranks: 1, from, to });
         else {
           known.ranks++;
           known.from = Math.min(known.from, from);
@@ -153,7 +157,8 @@ class LaneChart {
         }
       });
     }
-    return [...found.values()].sort((a, b) => b.ranks - a.ranks || a.from - b.from).slice(0, BANDS);
+    const first = (a: Band, b: Band): number => Number(b.inVerdict) - Number(a.inVerdict) || b.ranks - a.ranks || a.from - b.from;
+    return [...found.values()].sort(first).slice(0, BANDS);
   }
 
   /** What is said of a band: all of it, without its group, and its name alone. */
@@ -187,7 +192,7 @@ class LaneChart {
   private from(): number {
     if (this.whole) return 0;
     const t = this.times;
-    const marks = [...t.wait_from, ...t.died, ...t.died_before, this.signed() ? (t.first_fault ?? t.fault_before) : null].filter((v): v is number => typeof v === "number");
+    const marks = [...t.wait_from, ...t.died, ...t.died_before, ...t.reported, this.signed() ? (t.first_fault ?? t.fault_before) : null].filter((v): v is number => typeof v === "number");
     if (marks.length === 0) return 0;
     let first = marks.reduce((a, b) => Math.min(a, b));
     const reach = (t.seconds - first) * 2;
@@ -268,7 +273,7 @@ class LaneChart {
     context.lineTo(x(end), y);
     context.stroke();
     context.setLineDash([]);
-    if ([lane.begins, lane.active, lane.waitFrom, lane.died, lane.diedAfter, lane.diedBefore, lane.ends].every((at) => at === null)) {
+    if ([lane.begins, lane.active, lane.waitFrom, lane.died, lane.diedAfter, lane.diedBefore, lane.reported, lane.ends].every((at) => at === null)) {
       const told = say("lane_none");
       context.fillStyle = colour("surface");
       context.fillRect(x(from), y - 8, context.measureText(told).width + 8, 16);
@@ -282,6 +287,12 @@ class LaneChart {
     if (lane.waitFrom !== null && lane.waitTo !== null && lane.waitTo >= from) {
       context.fillStyle = colour("lane-wait");
       context.fillRect(x(lane.waitFrom), y - 5, Math.max(x(lane.waitTo) - x(lane.waitFrom), 3), 10);
+    }
+    if (lane.reported !== null && lane.reported >= from) {
+      context.strokeStyle = colour("ink");
+      context.lineWidth = 1.5;
+      context.strokeRect(x(lane.reported) - 4.5, y - 4.5, 9, 9);
+      context.lineWidth = 1;
     }
     if (lane.ends !== null && lane.ends >= from) {
       context.fillStyle = colour("ink");
@@ -387,9 +398,10 @@ class LaneChart {
   }
 
   private legend(): void {
-    const some = (key: "active" | "waitFrom" | "ends" | "died" | "diedAfter" | "diedBefore"): boolean => this.lanes.some((lane) => lane[key] !== null);
+    const some = (key: "active" | "waitFrom" | "ends" | "died" | "diedAfter" | "diedBefore" | "reported"): boolean => this.lanes.some((lane) => lane[key] !== null);
     const keys = [some("active") && "active", some("waitFrom") && "waited", "quiet", some("ends") && "last"];
     keys.push(some("died") && "died", (some("diedAfter") || some("diedBefore")) && "died_within");
+    keys.push(some("reported") && "reported");
     keys.push(this.signed() && (this.times.first_fault === null ? "first_fault_within" : "first_fault"));
     byId("lanes-keys").replaceChildren(
       ...keys.filter((key): key is string => key !== false).map((key) => make("span", {}, make("i", { class: `key-${key}` }), say(key))),
@@ -415,6 +427,7 @@ class LaneChart {
       parts.push(say("lane_wait", { from: clock(origin, lane.waitFrom), to: clock(origin, lane.waitTo), time }));
     }
     parts.push(...this.moment("lane_died", lane.died, lane.diedAfter, lane.diedBefore));
+    if (lane.reported !== null) parts.push(say("lane_reported", { at: clock(origin, lane.reported) }));
     if (parts.length === 0 && lane.ends !== null) parts.push(say("lane_last", { at: clock(origin, lane.ends) }));
     return parts.length === 0 ? say("lane_none") : parts.join("; ");
   }
@@ -459,6 +472,6 @@ function clock(iso: string | null, at: number, seconds = true): string {
 export function lanes(): void {
   const times = data.lanes;
   if (times === null || ranks.rank.length === 0) return;
-  if (times.begins.every((at) => at === null)) return;
+  if ([times.begins, times.wait_from, times.died, times.reported].every((column) => column.every((at) => at === null))) return;
   new LaneChart(times).start();
 }

@@ -116,7 +116,14 @@ def _root(scene: Scene, answer: Answer, trigger: Event, used: set[tuple[int, int
             told = nature_of(scene.case, fault).title + who_text(ranks, answer.culprits.hosts)
             links.append(_link(told, answer.why, [fault], used))
         return links
-    what, why = what + who_text(ranks, answer.culprits.hosts), answer.why
+    hosts = answer.culprits.hosts
+    if answer.question in HANGS:
+        # Who is named may be who said nothing: the sign was seen where its line was printed.
+        teller = scene.roster.rank(trigger)
+        ranks = () if teller is None else (teller,)
+        seen_there = scene.hang is None or (teller is None and trigger.who.host in hosts)
+        hosts = hosts if seen_there else ()
+    what, why = what + who_text(ranks, hosts), answer.why
     if answer.question in HANGS:
         what, why = f"First sign of the hang: {what}" if known else what, "no earlier line shows it"
     elif answer.category is Category.UNKNOWN:

@@ -6,7 +6,7 @@ It judges nothing. What lies on another clock than most ranks share is left out,
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
@@ -14,6 +14,7 @@ from firstfault.analysis.order import clock_of, exact
 from firstfault.analysis.rank_table import LAST_WORDS
 from firstfault.analysis.state.parts import Part
 from firstfault.model.evidence import GlobalRank, When, Who
+from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +39,10 @@ class Lane(Struct, kw_only=True):
     """The same where its line bears none: the last moment before it that is told."""
     died_before: float | None = None
     """The first moment after it that is told."""
+    reported: float | None = None
+    """When a launcher or scheduler first told of its end, or told it to stop; None where its own error or exit is told."""
     ends: float | None = None
+    """Last line of its own; what a launcher says of it is none."""
 
 
 class Course(Struct, frozen=True, kw_only=True):
@@ -68,22 +72,27 @@ def lanes(scene: Scene, entries: Sequence[Entry], trigger: Event | None) -> Cour
     clock = _shared(said)
     if clock is None:
         return None
-    here = [(rank, when) for rank, when in said if clock_of(when) == clock]
+    here = [told for told in said if clock_of(told.when) == clock]
     waits = {e.rank: wait for e in entries if (wait := _wait(e, clock)) is not None}
     hung_at = min((to for _, to in waits.values()), default=None)
     found = {entry.rank: Lane() for entry in entries}
-    for rank, when in here:
-        lane = found.get(rank)
-        if lane is not None and when.earliest is not None:
-            _take(lane, when.earliest, hung_at)
+    for told in here:
+        lane = found.get(told.rank)
+        if lane is None or told.when.earliest is None:
+            continue
+        if told.own:
+            _take(lane, told.when.earliest, hung_at)
+        else:
+            lane.reported = _lowest(lane.reported, told.when.earliest)
     for entry in entries:
         lane = found[entry.rank]
         lane.wait_from, lane.wait_to = waits.get(entry.rank, (None, None))
         if _ended(entry):
+            lane.reported = None
             lane.died = _at(entry.note_event, clock)
             lane.died_after, lane.died_before = _between(entry.note_event, clock)
-    first = min((w for _, w in here), key=lambda w: w.earliest or 0.0)
-    last = max(w.earliest or 0.0 for _, w in here)
+    first = min((told.when for told in here), key=lambda w: w.earliest or 0.0)
+    last = max(told.when.earliest or 0.0 for told in here)
     if first.earliest is None or last <= min([first.earliest, *(begun for begun, _ in waits.values())]):
         return None
     after, before = _between(trigger, clock)
@@ -103,33 +112,55 @@ def _ended(entry: Entry) -> bool:
     return entry.part is Part.DIED or (entry.own_error and not last_words)
 
 
-def _said(scene: Scene) -> Iterator[tuple[GlobalRank, When]]:
+class _Told(NamedTuple):
+    """A stamped line of a rank, or about it."""
+
+    rank: GlobalRank
+    when: When
+    own: bool
+    """Whether the rank itself said it, and nobody who started it or looks after it."""
+
+
+def _said(scene: Scene) -> Iterator[_Told]:
     """Every stamped line of a known rank: those of a known meaning, and those that prove a step."""
     for event in scene.events:
         if exact(event.when):
             rank = scene.roster.rank(event)
             if rank is not None:
-                yield rank, event.when
+                yield _Told(rank, event.when, not _of_a_supervisor(scene, event))
     for sample in scene.case.seen.progress:
         if exact(sample.when):
             rank = scene.roster.rank_of(Who(rank=sample.rank), sample.source, {})
             if rank is not None:
-                yield rank, sample.when
+                yield _Told(rank, sample.when, own=True)
 
 
-def _shared(said: Iterable[tuple[GlobalRank, When]]) -> Clock | None:
+def _of_a_supervisor(scene: Scene, event: Event) -> bool:
+    """Whether a launcher or scheduler reports an end or a stop of the rank: what the rank says of itself is neither."""
+    case = scene.case
+    if case.has(event, Mark.OUTSIDE) or case.has(event, Mark.OBEYS):
+        return False
+    return case.has(event, Mark.DEATH) or case.has(event, Mark.STOP_SIGNAL)
+
+
+def _shared(said: Iterable[_Told]) -> Clock | None:
     """The clock on which most ranks spoke; of equally many the one of most lines."""
     ranks: dict[Clock, set[GlobalRank]] = {}
     lines: Counter[Clock] = Counter()
-    for rank, when in said:
-        clock = clock_of(when)
-        ranks.setdefault(clock, set()).add(rank)
+    for told in said:
+        clock = clock_of(told.when)
+        ranks.setdefault(clock, set()).add(told.rank)
         lines[clock] += 1
     return max(ranks, key=lambda c: (len(ranks[c]), lines[c], str(c)), default=None)
 
 
+def _lowest(known: float | None, at: float) -> float:
+    """The earlier of two moments."""
+    return at if known is None else min(known, at)
+
+
 def _take(lane: Lane, at: float, hung_at: float | None) -> None:
-    lane.begins = at if lane.begins is None else min(lane.begins, at)
+    lane.begins = _lowest(lane.begins, at)
     lane.ends = at if lane.ends is None else max(lane.ends, at)
     if hung_at is None or at < hung_at - 1:
         lane.active_to = at if lane.active_to is None else max(lane.active_to, at)

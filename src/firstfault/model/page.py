@@ -20,6 +20,8 @@ class GroupColumns(Struct, frozen=True, kw_only=True):
     """One process group in which somebody is stuck; one entry a rank of which anything is known there."""
 
     name: str
+    in_verdict: bool = False
+    """Whether lines of it are among those on which the verdict rests."""
     rows: list[int] = []
     """Which row of the ranks each entry is about."""
     enqueued: list[int | None] = []
@@ -106,8 +108,10 @@ class Lanes(Struct, frozen=True, kw_only=True):
     """Where that line bears none: the last moment before it that is told."""
     died_before: list[float | None] = []
     """The first moment after it that is told."""
+    reported: list[float | None] = []
+    """When a launcher or scheduler first told of its end, or told it to stop; None where its own error or exit is told."""
     ends: list[float | None] = []
-    """Last line."""
+    """Last line of its own."""
 
 
 class Context(Struct, frozen=True, kw_only=True):

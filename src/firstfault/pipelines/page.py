@@ -13,7 +13,7 @@ from firstfault.analysis.gpu_evidence import SAMPLE
 from firstfault.analysis.lanes import lanes
 from firstfault.analysis.rank_table import at_work, lines_of
 from firstfault.analysis.verify import NO_LINES
-from firstfault.model.evidence import Event, When
+from firstfault.model.evidence import Event, SourceId, When
 from firstfault.model.page import Context, Course, CoursePoint, GroupColumns, Lanes, Page, RankColumns
 from firstfault.pipelines.build import Builder
 from firstfault.pipelines.diagnose import concluded
@@ -27,7 +27,7 @@ from firstfault.report.page_data import AROUND, cited_lines
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
     from typing import IO
 
     from firstfault.analysis.rank_table import Entry
@@ -76,7 +76,7 @@ def page(
         entries = builder.entries[:RANKS]
         shown = Page(
             diagnosis=diagnosis,
-            ranks=_columns(entries, len(builder.entries) - len(entries), cite),
+            ranks=_columns(entries, len(builder.entries) - len(entries), cite, conclusion.answer.proof),
             lanes=_lanes(builder, entries),
             courses=_courses(seen.courses, cite),
             stacks=stacks_of(conclusion, cite) if seen.stacks else None,
@@ -107,7 +107,7 @@ class _Names:
         return list(self._numbers)
 
 
-def _columns(entries: Sequence[Entry], left_out: int, cite: Citer) -> RankColumns:
+def _columns(entries: Sequence[Entry], left_out: int, cite: Citer, proof: Sequence[Event]) -> RankColumns:
     hosts, states, parts, phases, notes, files = (_Names() for _ in range(6))
     told = [next(iter(lines_of(e)), None) for e in entries]
     cite.ahead(e for e in told if e is not None)
@@ -131,13 +131,19 @@ def _columns(entries: Sequence[Entry], left_out: int, cite: Citer) -> RankColumn
         phases=phases.all,
         notes=notes.all,
         files=files.all,
-        groups=_groups(entries),
+        groups=_groups(entries, proof),
         left_out=left_out,
     )
 
 
-def _groups(entries: Sequence[Entry]) -> list[GroupColumns]:
-    """The groups in which somebody is stuck; ranks of which a cell says nothing are left out."""
+def _groups(entries: Sequence[Entry], proof: Sequence[Event]) -> list[GroupColumns]:
+    """The groups in which somebody is stuck; ranks of which a cell says nothing are left out.
+
+    Args:
+        entries: the ranks.
+        proof: lines on which the verdict rests.
+    """
+    proving = {(e.span.source, e.span.offset) for e in proof}
     groups: dict[str, Group] = {}
     rows: dict[str, list[int]] = {}
     for row, entry in enumerate(entries):
@@ -145,15 +151,20 @@ def _groups(entries: Sequence[Entry]) -> list[GroupColumns]:
             if any(told is not None and told is not False for told in at_work(here.cell)):
                 groups[here.group.name] = here.group
                 rows.setdefault(here.group.name, []).append(row)
-    return [_group(groups[name], rows[name], entries) for name in rows]
+    return [_group(groups[name], rows[name], entries, proving) for name in rows]
 
 
-def _group(group: Group, rows: list[int], entries: Sequence[Entry]) -> GroupColumns:
+def _group(
+    group: Group, rows: list[int], entries: Sequence[Entry], proving: Container[tuple[SourceId, int]]
+) -> GroupColumns:
     ops = _Names()
     cells = [group.cells[entries[row].rank] for row in rows]
     works = [cell.work for cell in cells]
     return GroupColumns(
         name=group_name(group),
+        in_verdict=any(
+            work is not None and (work.event.span.source, work.event.span.offset) in proving for work in works
+        ),
         rows=rows,
         enqueued=[c.enqueued for c in cells],
         completed=[c.completed for c in cells],
@@ -199,6 +210,7 @@ def _lanes(builder: Builder, entries: Sequence[Entry]) -> Lanes | None:
         died=since(lane.died for lane in rows),
         died_after=since(lane.died_after for lane in rows),
         died_before=since(lane.died_before for lane in rows),
+        reported=since(lane.reported for lane in rows),
         ends=since(lane.ends for lane in rows),
     )
 

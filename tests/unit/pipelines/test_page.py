@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hung_job
@@ -15,11 +16,10 @@ from firstfault.pipelines.publish import publish_page
 from firstfault.pipelines.ranks import rank_table
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from firstfault.model.page import Page, RankColumns
 
 LATE = 2
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +79,27 @@ def test_the_lanes_tell_when_each_rank_spoke_waited_and_went_quiet(made: Page) -
     assert lanes.wait_to[other] - lanes.wait_from[other] == pytest.approx(600, abs=1)
     assert lanes.died == [None] * 4
     assert lanes.first_fault == pytest.approx(902, abs=1)
+
+
+def test_what_a_launcher_says_of_a_rank_is_no_line_of_its_own() -> None:
+    """In the bundled incident no rank stamps its lines, and only the launchers of both nodes do."""
+    shown = page([ROOT / "examples" / "incident" / "logs"])
+    lanes = shown.lanes
+    assert lanes is not None
+    at = {rank: row for row, rank in enumerate(shown.ranks.rank)}
+    assert lanes.ends == lanes.begins == lanes.active_to == [None] * 4
+    told = {rank: lanes.reported[row] for rank, row in at.items()}
+    assert told[2] is None  # its own error is drawn
+    assert told[3] == pytest.approx(0, abs=1)  # 21:22:06
+    assert (told[0], told[1]) == (pytest.approx(1805, abs=2), pytest.approx(1805, abs=2))  # 21:52:11
+
+
+def test_a_group_of_the_verdict_is_marked_and_the_first_sign_is_where_its_line_was_printed() -> None:
+    shown = page([ROOT / "tests" / "generated" / "straggler_log_missing" / "logs"])
+    assert [group.in_verdict for group in shown.ranks.groups] == [True]
+    first = shown.diagnosis.chain[0].what
+    assert "rank 1" in first
+    assert "hgx0999" not in first  # the machine at fault, of which no line is there
 
 
 def test_a_job_without_stamps_has_no_lanes(tmp_path: Path) -> None:
